@@ -1,0 +1,15 @@
+# One row per instruction set: name, processors it exists on, compiler flags.
+# A row here, a line in simd/isa.inc and a header simd/isa_<name>.h make a new one.
+set(ATTN_ISAS)
+macro(attn_isa name processors)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "${processors}")
+    list(APPEND ATTN_ISAS ${name})
+    set(ATTN_ISA_FLAGS_${name} ${ARGN})
+  endif()
+endmacro()
+
+attn_isa(generic "x86_64|AMD64|aarch64|arm64")
+attn_isa(avx2    "x86_64|AMD64" -mavx2 -mfma)
+attn_isa(avx512  "x86_64|AMD64" -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma
+                                -mprefer-vector-width=512)
+attn_isa(neon    "aarch64|arm64")

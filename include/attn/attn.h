@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/** @file
+ * Attention: q, k, v -> o, one direct call.
+ *
+ * Conventions that hold for every function here:
+ *
+ *  - A function that can fail returns an ::attn_status; anything but ::ATTN_OK leaves every output
+ *    untouched (::ATTN_CANCELLED excepted) and puts one line naming the thing, its value and what is allowed into
+ *    attn_last_error() of the calling thread.
+ *  - Every function may be called from any number of threads at once, unless it says otherwise.
+ *  - The library never prints, aborts, exits, or changes the process's OpenMP or floating-point settings.
+ *  - Strides are in elements, not bytes, and 64 bits wide.
+ */
+#ifndef ATTN_ATTN_H
+#define ATTN_ATTN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ATTN_API __attribute__((visibility("default")))
+#else
+#define ATTN_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATTN_VERSION_MAJOR 0
+#define ATTN_VERSION_MINOR 1
+#define ATTN_VERSION_PATCH 0
+
+/** "major.minor.patch" of the library that is running (the macros tell what was compiled against). */
+ATTN_API const char *attn_version(void);
+
+/* ---- status -------------------------------------------------------------------------------- */
+
+/** Values are pinned: they never change meaning between versions. */
+typedef enum attn_status {
+  ATTN_OK = 0,
+  ATTN_INVALID_ARGUMENT = 1, /**< an argument is outside what its documentation allows */
+  ATTN_UNSUPPORTED = 2,      /**< well formed, but this machine or this version cannot do it */
+  ATTN_OUT_OF_MEMORY = 3,
+  ATTN_IO_ERROR = 4, /**< the operating system refused a file operation */
+  ATTN_BAD_FILE = 5, /**< a file was read and its content is malformed or does not fit */
+  ATTN_CANCELLED = 6 /**< the cancellation callback said so; outputs are undefined */
+} attn_status;
+
+/** Short name of a status ("invalid argument"); "unknown status" for other values. Never NULL. */
+ATTN_API const char *attn_status_string(attn_status status);
+
+/** The line that explains this thread's latest failure; "" when there was none.
+ *  Valid until this thread's next failing attn call; successful calls leave it alone. */
+ATTN_API const char *attn_last_error(void);
+
+/* ---- instruction set and exp provider ------------------------------------------------------ */
+
+/** Instruction set in use: "generic", "avx2", "avx512" or "neon". NULL when the environment variable
+ *  ATTN_ISA or ATTN_EXP forces something this machine cannot do (attn_last_error() says what).
+ *
+ *  Chosen once per process, at the first need: the widest set for which CPUID, OSXSAVE and XCR0
+ *  (on Arm: HWCAP) agree, or what ATTN_ISA names. All sets but "generic", which has no fused
+ *  multiply-add, give the same bits. */
+ATTN_API const char *attn_isa_name(void);
+
+/** "inline" (SLEEF's exp2 evaluated in the kernel) or "sleef" (calls into libsleef). Same bits. */
+ATTN_API const char *attn_exp_name(void);
+
+/** Version of the SLEEF headers this library was compiled with, as "3.5.1". */
+ATTN_API const char *attn_sleef_version(void);
+
+/** The i-th instruction set compiled into this library, NULL past the end. */
+ATTN_API const char *attn_isa_compiled(int i);
+
+/** Whether this machine can run the named set; false for unknown names. */
+ATTN_API bool attn_isa_supported(const char *isa);
+
+/** Forces the instruction set and exp provider for calls and layers that begin after it returns,
+ *  process-wide; NULL for either means what the environment, or else the machine, chooses.
+ *  Calls already running, and layers and plans already created, keep what they began with.
+ *  @return ATTN_UNSUPPORTED (nothing changed) when the machine or build lacks it,
+ *          ATTN_INVALID_ARGUMENT when the name is unknown. */
+ATTN_API attn_status attn_select(const char *isa, const char *exp);
+
+/* ---- context ------------------------------------------------------------------------------- */
+
+/** Owns workspaces and keeps them between calls. Any number of threads may use one at once.
+ *  Wherever a context is taken, NULL means one process-wide default context. */
+typedef struct attn_context attn_context;
+
+ATTN_API attn_status attn_context_create(attn_context **context);
+
+/** No call may be using the context. NULL is fine. */
+ATTN_API void attn_context_destroy(attn_context *context);
+
+/** Gives the memory of idle workspaces back to the system. */
+ATTN_API void attn_context_trim(attn_context *context);
+
+/** Threads a call uses when none are asked for: the least of the CPUs this process may run on,
+ *  its cgroup's CPU quota rounded up, and OMP_NUM_THREADS. At least 1. */
+ATTN_API int32_t attn_default_threads(void);
+
+/* ---- attention ----------------------------------------------------------------------------- */
+
+/** Read-only 4-D array (batch, head, row, dim) of float. Strides in elements; any value is fine,
+ *  also 0 and negative. So (B,T,H,D), (B,H,T,D) and slices of a fused qkv buffer need no copy. */
+typedef struct attn_input {
+  const float *data;
+  int64_t batch_stride;
+  int64_t head_stride;
+  int64_t row_stride;
+  int64_t dim_stride;
+} attn_input;
+
+/** Writable 4-D array (batch, head, row, dim) of float. No two elements may share an address. */
+typedef struct attn_output {
+  float *data;
+  int64_t batch_stride;
+  int64_t head_stride;
+  int64_t row_stride;
+  int64_t dim_stride;
+} attn_output;
+
+/** Writable 3-D array (batch, head, row) of float. */
+typedef struct attn_lse_output {
+  float *data; /**< NULL: not wanted */
+  int64_t batch_stride;
+  int64_t head_stride;
+  int64_t row_stride;
+} attn_lse_output;
+
+/** Recorded keep-mask (batch, query head, query row, key) of bytes: nonzero keeps the weight.
+ *  Entries of keys that a query does not see are not read. Any strides. */
+typedef struct attn_keep_mask {
+  const uint8_t *data; /**< NULL: the generator draws the mask */
+  int64_t batch_stride;
+  int64_t head_stride;
+  int64_t row_stride;
+  int64_t key_stride;
+} attn_keep_mask;
+
+/** Dropout on the softmax weights (Srivastava et al. 2014, "inverted" form): after softmax a kept weight
+ *  becomes w / (1 - rate), a dropped one 0; weights are not normalised again and the LSE does not
+ *  notice. The mask is a pure function of (seed, offset, batch, query head, absolute query
+ *  position i + kv_len - q_len, key), drawn by Philox4x32-10 (Salmon et al., SC'11). */
+typedef struct attn_dropout {
+  double rate;         /**< 0 <= rate <= 1; 0 is no dropout, 1 gives zeros */
+  bool deterministic;  /**< true: no dropout whatever the rate. Default true */
+  uint64_t seed;       /**< all 64 bits count */
+  uint64_t offset;     /**< another mask for every value, as one would number steps and layers */
+  attn_keep_mask keep; /**< overrides the generator */
+} attn_dropout;
+
+/** Asked between tasks, from any of the call's threads; true stops the call. */
+typedef bool (*attn_cancel_fn)(void *user);
+
+/** One attention problem. Initialise with ::ATTN_PARAMS_INIT, then set what differs.
+ *
+ *      o[i] = sum_j w_ij v[j],   w_ij = exp(s_ij - lse_i),   s_ij = scale * (q[i] . k[j]),
+ *      lse_i = log(sum_j exp(s_ij))        (Vaswani et al. 2017, eq. 1; online: Milakov &
+ *                                           Gimelshein 2018; tiled: Dao et al. 2022)
+ *
+ *  summed over the keys that query i sees: all of them, or with `causal` those with
+ *  j <= i + kv_len - q_len (bottom-right alignment, for every pair of lengths). A query that sees
+ *  no key gets o = 0 and lse = -inf. Keys not seen change no bit of a row, whatever they hold.
+ *  Query head h reads kv head h / (q_heads / kv_heads).
+ *
+ *  A lone lse_i is the natural log. NaN and Inf in visible data follow IEEE 754 and touch only the rows that see them;
+ *  every NaN is stored as 0x7fc00000. */
+typedef struct attn_params {
+  size_t struct_size; /**< sizeof(attn_params), set by the initialiser */
+
+  int64_t batch;      /**< >= 0 */
+  int64_t q_heads;    /**< >= 1, a multiple of kv_heads */
+  int64_t kv_heads;   /**< >= 1 */
+  int64_t q_len;      /**< query rows per sequence, >= 0 */
+  int64_t kv_len;     /**< keys per sequence, >= 0 */
+  int64_t head_size;  /**< of q and k, 1 ... 1024 */
+  int64_t value_size; /**< of v and o, 1 ... 1024; need not equal head_size */
+
+  attn_input q; /**< (batch, q_heads, q_len, head_size) */
+  attn_input k; /**< (batch, kv_heads, kv_len, head_size) */
+  attn_input v; /**< (batch, kv_heads, kv_len, value_size) */
+  /** (batch, q_heads, q_len, value_size). May be exactly q (same pointer and strides, value_size ==
+   *  head_size); any other overlap with q, k or v is the caller's error and not detected. */
+  attn_output o;
+  attn_lse_output lse; /**< (batch, q_heads, q_len), optional */
+
+  bool causal;    /**< default true */
+  bool has_scale; /**< false: scale is 1/sqrt(head_size) */
+  float scale;    /**< any finite value, also 0 and negative */
+
+  attn_dropout dropout; /**< default: none */
+
+  bool has_num_threads; /**< false: attn_default_threads(), fewer where the work is small */
+  int32_t num_threads;  /**< 1 ... 1024, the most threads to use */
+
+  /** Scratch memory of at least attn_workspace_size() bytes, any alignment; not shared with a
+   *  call that runs at the same time. NULL: taken from the context. */
+  void *workspace;
+  size_t workspace_size;
+
+  attn_cancel_fn cancel; /**< optional */
+  void *cancel_user;
+} attn_params;
+
+#define ATTN_PARAMS_INIT                                                                         \
+  {                                                                                              \
+    .struct_size = sizeof(attn_params), .causal = true, .dropout = {.deterministic = true }      \
+  }
+
+/** Runs one attention problem, on OpenMP threads where that pays. Inside an active OpenMP parallel
+ *  region, and in a child process after fork(), it runs on the calling thread alone.
+ *  The bits of a row do not depend on threads, batch, or how the queries are split into calls.
+ *  @return ATTN_INVALID_ARGUMENT, ATTN_UNSUPPORTED, ATTN_OUT_OF_MEMORY or ATTN_CANCELLED. */
+ATTN_API attn_status attn_forward(attn_context *context, const attn_params *params);
+
+/** Bytes of workspace with which attn_forward() allocates nothing; pointers in `params` are not
+ *  looked at. */
+ATTN_API attn_status attn_workspace_size(const attn_params *params, size_t *bytes);
+
+/* ---- the same, run by the caller's own threads ---------------------------------------------- */
+
+/** One problem cut into tasks. attn_forward() is a plan whose tasks OpenMP runs. */
+typedef struct attn_plan attn_plan;
+
+/** The plan copies `params`, not the arrays, which must stay until the last task has run.
+ *  `num_threads` tells for how many runners to cut; `workspace` and `cancel` are not used. */
+ATTN_API attn_status attn_plan_create(const attn_params *params, attn_plan **plan);
+ATTN_API void attn_plan_destroy(attn_plan *plan);
+
+/** How many tasks there are: 0 when there is nothing to do. */
+ATTN_API int64_t attn_plan_task_count(const attn_plan *plan);
+
+/** Estimated cost of task i in fused multiply-adds; tasks come costliest first. */
+ATTN_API double attn_plan_task_cost(const attn_plan *plan, int64_t i);
+
+/** Bytes of scratch memory that each runner needs. */
+ATTN_API size_t attn_plan_workspace_size(const attn_plan *plan);
+
+/** Runs task i. All tasks must be run once, in any order, by any threads at once, each with a
+ *  workspace of its own; then the outputs are complete and the plan may be run again.
+ *  @return ATTN_INVALID_ARGUMENT when i is out of range or the workspace too small. */
+ATTN_API attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace, size_t workspace_size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* The one door between engine/ and simd/: what a kernel is asked to do, and the table of kernels of an
+ * instruction set. simd/ knows nothing of engine/, of OpenMP, or of the public headers. */
+#ifndef ATTN_SIMD_KERNELS_H
+#define ATTN_SIMD_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Constants of the canonical arithmetic (docs/numerics.md): the same on every instruction set,
+ * changing one changes result bits everywhere. */
+enum {
+  ATTN_DOT_RUN = 256,   /* terms of a dot product added in one run */
+  ATTN_KEY_BLOCK = 128, /* keys per step of the online softmax, at multiples of it */
+  ATTN_KEY_CHUNK = 512, /* keys per leaf of the merge tree; a multiple of ATTN_KEY_BLOCK */
+  ATTN_WEIGHT_SUMS = 8  /* partial sums of the weights of a block, by key index modulo this */
+};
+
+/* Fills factor[key * stride + lane], for keys [key, key + keys) and lanes [lane, lane + lanes), with what
+ * a weight is multiplied by: 0 for a dropped one. */
+typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, int64_t key,
+                                int64_t keys, int64_t stride, float *factor);
+
+/* One kv head, a run of its queries, a run of its keys.
+ *
+ * The queries that read one kv head are numbered as lanes: lane n is query row n / group of the n % group-th
+ * of the heads that share the kv head. Row i sees keys j <= min(i + diagonal, kv_len - 1). */
+typedef struct attn_attention_task {
+  const float *q; /* row 0, first head of the group */
+  int64_t q_head, q_row, q_dim;
+  const float *k;
+  int64_t k_row, k_dim;
+  const float *v;
+  int64_t v_row, v_dim;
+  int64_t head_size, value_size;
+  int64_t group;
+  int64_t lane, lanes; /* at most attn_kernels.max_lanes */
+  int64_t kv_len;
+  int64_t diagonal;
+  int64_t chunk_begin, chunk_end; /* in chunks; a whole subtree of the merge tree, or all */
+  float scale;
+  attn_dropout_fn dropout; /* NULL: none */
+  const void *dropout_user;
+  float *o; /* row 0, first head of the group */
+  int64_t o_head, o_row, o_dim;
+  float *lse; /* may be NULL */
+  int64_t lse_head, lse_row;
+  float *state; /* not NULL: store the unnormalised state of these chunks here, and no output */
+} attn_attention_task;
+
+/* y[r][n] = sum_k x[r][k] w[k][n] + bias[n] for n in [0, columns), w in panels as packed by
+ * engine/linear.c: w[(n / panel * depth + k) * panel + n % panel]. */
+typedef struct attn_linear_task {
+  const float *x;
+  int64_t x_row;
+  int64_t rows;
+  const float *w;
+  const float *bias; /* padded to whole panels; NULL: none */
+  int64_t depth, columns;
+  float *y;
+  int64_t y_row;
+} attn_linear_task;
+
+typedef struct attn_kernels {
+  const char *isa;
+  const char *exp;
+  bool exp_sleef;    /* call libsleef for the exponential */
+  int32_t vector;    /* floats per vector */
+  int32_t lanes;     /* query lanes per register tile */
+  int32_t max_lanes; /* most lanes of one task: register tiles that share a pass over the keys */
+  int32_t rows;      /* rows per register tile */
+  int32_t panel;     /* columns per panel of packed weights */
+  void (*attention)(const struct attn_kernels *, const attn_attention_task *, void *workspace);
+  /* Merges the states of `count` equal subtrees, in key order, `state_size` floats apart, and
+   * stores the output of the task's lanes. */
+  void (*combine)(const struct attn_kernels *, const attn_attention_task *, const float *states,
+                  int64_t count, void *workspace);
+  void (*linear)(const attn_linear_task *);
+  /* Bytes, for tasks of that many chunks. Workspaces start on 64-byte boundaries. */
+  size_t (*attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
+                                int64_t lanes, bool dropout);
+  size_t (*combine_workspace)(int64_t value_size, int64_t count, int64_t lanes);
+  /* Floats in the state of a task of that many lanes. */
+  size_t (*state_size)(int64_t value_size, int64_t lanes);
+  /* Runs n rounds of independent multiply-adds in registers; returns how many floating-point
+   * operations that was. For measuring the peak. */
+  double (*peak)(int64_t n);
+} attn_kernels;
+
+/* ---- the list of instruction sets ---- */
+
+/* Names of all that were compiled in, widest last; NULL past the end. */
+const char *attn_kernels_name(int i);
+/* NULL when the name is not compiled in. */
+const attn_kernels *attn_kernels_find(const char *isa, bool exp_sleef);
+bool attn_kernels_supported(const attn_kernels *kernels);
+/* The widest that this machine can run. */
+const attn_kernels *attn_kernels_best(bool exp_sleef);
+
+/* ---- floating-point environment of a computing thread ---- */
+
+typedef struct attn_fpmode {
+  uint64_t saved;
+} attn_fpmode;
+/* Round to nearest, no flushing of subnormals, until attn_fpmode_leave gives the old mode back. */
+attn_fpmode attn_fpmode_enter(void);
+void attn_fpmode_leave(attn_fpmode mode);
+
+#endif
