@@ -208,9 +208,9 @@ typedef struct attn_params {
   void *cancel_user;
 } attn_params;
 
-#define ATTN_PARAMS_INIT                                                                         \
-  {                                                                                              \
-    .struct_size = sizeof(attn_params), .causal = true, .dropout = {.deterministic = true }      \
+#define ATTN_PARAMS_INIT                                                                           \
+  {                                                                                                \
+    .struct_size = sizeof(attn_params), .causal = true, .dropout = {.deterministic = true }        \
   }
 
 /** Runs one attention problem, on OpenMP threads where that pays. Inside an active OpenMP parallel
@@ -245,7 +245,8 @@ ATTN_API size_t attn_plan_workspace_size(const attn_plan *plan);
 /** Runs task i. All tasks must be run once, in any order, by any threads at once, each with a
  *  workspace of its own; then the outputs are complete and the plan may be run again.
  *  @return ATTN_INVALID_ARGUMENT when i is out of range or the workspace too small. */
-ATTN_API attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace, size_t workspace_size);
+ATTN_API attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace,
+                                        size_t workspace_size);
 
 #ifdef __cplusplus
 }

@@ -27,8 +27,8 @@ typedef struct attn_layer attn_layer;
 /** Shape of a layer. Initialise with ::ATTN_LAYER_CONFIG_INIT. */
 typedef struct attn_layer_config {
   size_t struct_size;
-  int64_t d_model;      /**< features of x and y, 1 ... 2^20 */
-  int64_t num_heads;    /**< query heads, >= 1 */
+  int64_t d_model;       /**< features of x and y, 1 ... 2^20 */
+  int64_t num_heads;     /**< query heads, >= 1 */
   bool has_num_kv_heads; /**< false: num_heads */
   int64_t num_kv_heads;  /**< divides num_heads */
   bool has_head_size;    /**< false: d_model / num_heads, which must then divide */
@@ -38,8 +38,7 @@ typedef struct attn_layer_config {
   float scale;           /**< any finite value */
 } attn_layer_config;
 
-#define ATTN_LAYER_CONFIG_INIT                                                                   \
-  { .struct_size = sizeof(attn_layer_config), .causal = true }
+#define ATTN_LAYER_CONFIG_INIT {.struct_size = sizeof(attn_layer_config), .causal = true}
 
 /** One weight matrix as an array in memory, element (in, out) at
  *  data[in * in_stride + out * out_stride]: (in,out) row-major has strides (out, 1), PyTorch's
@@ -99,8 +98,8 @@ ATTN_API void attn_layer_get_config(const attn_layer *layer, attn_layer_config *
 /** One forward pass. Initialise with ::ATTN_LAYER_PARAMS_INIT. */
 typedef struct attn_layer_params {
   size_t struct_size;
-  int64_t batch; /**< >= 0; default 1, so that (T, D) needs nothing */
-  int64_t len;   /**< rows per sequence, >= 0 */
+  int64_t batch;  /**< >= 0; default 1, so that (T, D) needs nothing */
+  int64_t len;    /**< rows per sequence, >= 0 */
   const float *x; /**< (batch, len, d_model), features dense */
   int64_t x_batch_stride;
   int64_t x_row_stride;
@@ -115,9 +114,9 @@ typedef struct attn_layer_params {
   void *cancel_user;
 } attn_layer_params;
 
-#define ATTN_LAYER_PARAMS_INIT                                                                   \
-  {                                                                                              \
-    .struct_size = sizeof(attn_layer_params), .batch = 1, .dropout = {.deterministic = true }    \
+#define ATTN_LAYER_PARAMS_INIT                                                                     \
+  {                                                                                                \
+    .struct_size = sizeof(attn_layer_params), .batch = 1, .dropout = {.deterministic = true }      \
   }
 
 /** @return ATTN_INVALID_ARGUMENT, ATTN_UNSUPPORTED, ATTN_OUT_OF_MEMORY or ATTN_CANCELLED. */
