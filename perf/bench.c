@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+#include "perf/bench.h"
+
+#include <attn/attn.h>
+#include <attn/layer.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "engine/philox.h"
+#include "perf/check.h"
+#include "perf/clock.h"
+#include "perf/machine.h"
+
+/* Inputs of one workload. Kept from one repetition to the next, and until another workload comes: the
+ * weights of a large layer take seconds to draw, and half a gigabyte. */
+typedef struct perf_fixture {
+  const perf_workload *workload; /* NULL: nothing is kept */
+  int checked_threads;           /* 0: the result was not checked yet */
+  float *memory;
+  float *q, *k, *v, *o;
+  float *x, *y;
+  perf_layer_weights weights;
+  attn_layer *layer;
+} perf_fixture;
+
+static perf_fixture kept;
+
+static void release(void) {
+  attn_layer_destroy(kept.layer);
+  free(kept.memory);
+  kept = (perf_fixture){0};
+}
+
+/* n draws of mean 0 and the given standard deviation: sums of four uniform 16-bit numbers. */
+static float *draw(float *out, int64_t n, uint64_t stream, double deviation) {
+  const double mean = 4 * 32767.5, scale = deviation / (65536 / sqrt(3.0));
+  for (int64_t i = 0; i < n; i++) {
+    attn_philox bits = attn_philox4x32((uint64_t)i / 2, stream, 1);
+    uint32_t a = bits.word[i % 2 * 2], b = bits.word[i % 2 * 2 + 1];
+    uint32_t sum = (a >> 16) + (a & 0xffff) + (b >> 16) + (b & 0xffff);
+    out[i] = (float)(((double)sum - mean) * scale);
+  }
+  return out + n;
+}
+
+static bool prepare_attention(const perf_workload *w) {
+  int64_t nq = w->batch * w->heads * w->q_len * w->head_size;
+  int64_t nkv = w->batch * w->kv_heads * w->kv_len * w->head_size;
+  kept.memory = malloc(sizeof(float) * (size_t)(2 * nq + 2 * nkv));
+  if (!kept.memory) return false;
+  kept.q = kept.memory;
+  kept.k = draw(kept.q, nq, 0, 1);
+  kept.v = draw(kept.k, nkv, 1, 1);
+  kept.o = draw(kept.v, nkv, 2, 1);
+  return true;
+}
+
+static bool prepare_layer(const perf_workload *w) {
+  int64_t d = w->d_model, rows = w->batch * w->q_len;
+  double deviation = 1 / sqrt((double)d);
+  kept.memory = malloc(sizeof(float) * (size_t)(2 * rows * d + 4 * d * d + 4 * d));
+  if (!kept.memory) return false;
+  float *qkv, *qkv_bias, *out, *out_bias;
+  kept.x = kept.memory;
+  qkv = draw(kept.x, rows * d, 0, 1);
+  qkv_bias = draw(qkv, 3 * d * d, 1, deviation);
+  out = draw(qkv_bias, 3 * d, 2, 0.1);
+  out_bias = draw(out, d * d, 3, deviation);
+  kept.y = draw(out_bias, d, 4, 0.1);
+  kept.weights = (perf_layer_weights){qkv, qkv_bias, out, out_bias};
+  attn_layer_config config = ATTN_LAYER_CONFIG_INIT;
+  config.d_model = d;
+  config.num_heads = w->heads;
+  attn_layer_weights weights = {
+      .qkv = {.kernel = qkv, .in_stride = 3 * d, .out_stride = 1, .bias = qkv_bias},
+      .out = {.kernel = out, .in_stride = d, .out_stride = 1, .bias = out_bias},
+  };
+  return attn_layer_create(&config, &weights, &kept.layer) == ATTN_OK;
+}
+
+static bool prepare(const perf_workload *w) {
+  if (kept.workload == w) return true;
+  release();
+  bool good = w->kind == PERF_LAYER ? prepare_layer(w) : prepare_attention(w);
+  if (good)
+    kept.workload = w;
+  else
+    release();
+  return good;
+}
+
+static attn_status run_attention(const perf_workload *w, int threads) {
+  attn_params p = ATTN_PARAMS_INIT;
+  p.batch = w->batch;
+  p.q_heads = w->heads;
+  p.kv_heads = w->kv_heads;
+  p.q_len = w->q_len;
+  p.kv_len = w->kv_len;
+  p.head_size = p.value_size = w->head_size;
+  int64_t d = w->head_size, q_row = w->heads * d, kv_row = w->kv_heads * d;
+  p.q = (attn_input){kept.q, w->q_len * q_row, d, q_row, 1};
+  p.k = (attn_input){kept.k, w->kv_len * kv_row, d, kv_row, 1};
+  p.v = (attn_input){kept.v, w->kv_len * kv_row, d, kv_row, 1};
+  p.o = (attn_output){kept.o, w->q_len * q_row, d, q_row, 1};
+  p.has_num_threads = true;
+  p.num_threads = threads;
+  return attn_forward(NULL, &p);
+}
+
+static attn_status run_layer(const perf_workload *w, int threads) {
+  attn_layer_params p = ATTN_LAYER_PARAMS_INIT;
+  p.batch = w->batch;
+  p.len = w->q_len;
+  p.x = kept.x;
+  p.y = kept.y;
+  p.has_num_threads = true;
+  p.num_threads = threads;
+  return attn_layer_forward(NULL, kept.layer, &p);
+}
+
+static attn_status run_once(const perf_bench *bench) {
+  const perf_workload *w = bench->workload;
+  return w->kind == PERF_LAYER ? run_layer(w, bench->threads) : run_attention(w, bench->threads);
+}
+
+/* Also the warm-up. */
+static const char *run_and_check(const perf_bench *bench) {
+  const perf_workload *w = bench->workload;
+  if (run_once(bench) != ATTN_OK) return attn_last_error();
+  if (kept.checked_threads == bench->threads) return NULL;
+  bool good = w->kind == PERF_LAYER ? perf_check_layer(w, &kept.weights, kept.x, kept.y)
+                                    : perf_check_attention(w, kept.q, kept.k, kept.v, kept.o);
+  if (!good) return "wrong result: the last row differs from a computation in double";
+  kept.checked_threads = bench->threads;
+  return NULL;
+}
+
+void perf_bench_run(perf_state *state, void *user) {
+  const perf_bench *bench = user;
+  if (!prepare(bench->workload)) {
+    perf_fail(state, "out of memory, or the layer could not be created");
+    return;
+  }
+  const char *fault = run_and_check(bench);
+  if (fault) {
+    perf_fail(state, fault);
+    return;
+  }
+  double before = perf_peak_gflops(bench->threads);
+  double total = 0;
+  int64_t calls = 0;
+  while (perf_keep_running(state)) {
+    double start = perf_now();
+    attn_status status = run_once(bench);
+    double seconds = perf_now() - start;
+    if (status != ATTN_OK) {
+      perf_fail(state, attn_last_error());
+      return;
+    }
+    perf_iteration_seconds(state, seconds);
+    total += seconds;
+    calls++;
+  }
+  double after = perf_peak_gflops(bench->threads);
+  double peak = before > after ? before : after;
+  double gflops = 1e-9 * perf_flops(bench->workload) * (double)calls / total;
+  perf_counter(state, "GFLOPS", gflops);
+  perf_counter(state, "peak", gflops / peak);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+#ifndef ATTN_PERF_CLOCK_H
+#define ATTN_PERF_CLOCK_H
+
+#include <time.h>
+
+/* Wall time in seconds from some fixed moment. */
+static inline double perf_now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* What the numbers were measured on. */
+#ifndef ATTN_PERF_MACHINE_H
+#define ATTN_PERF_MACHINE_H
+
+#include <stddef.h>
+
+/* GFLOP/s that `threads` threads reach together with independent multiply-adds in registers, on the
+ * selected instruction set; best of a few runs of some milliseconds. 0 when none is selected. */
+double perf_peak_gflops(int threads);
+
+/* Name of the processor, "unknown" where the kernel does not tell. */
+void perf_cpu_model(char *name, size_t size);
+
+#endif
