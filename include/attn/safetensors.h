@@ -53,7 +53,8 @@ typedef struct attn_tensor {
 /** An open file; may be read by many threads at once. */
 typedef struct attn_file attn_file;
 
-/** @return ATTN_IO_ERROR, ATTN_BAD_FILE or ATTN_OUT_OF_MEMORY. */
+/** The data is mapped, not copied: a file must not be cut short or changed in place while it is open.
+ *  @return ATTN_IO_ERROR, ATTN_BAD_FILE or ATTN_OUT_OF_MEMORY. */
 ATTN_API attn_status attn_file_open(const char *path, attn_file **file);
 ATTN_API void attn_file_close(attn_file *file);
 
