@@ -25,6 +25,8 @@ only engine 'attn/|engine/|simd/kernels\.h'
 only cli 'attn/|cli/'
 only perf 'attn/|perf/|simd/kernels\.h|engine/philox\.h'
 
+complain "includes are relative to the root or to the own directory" \
+  "$(grep -rnE '^ *# *include *"\.\.?/' include engine simd cli perf || true)"
 complain "OpenMP belongs into engine/" \
   "$(grep -rnE '<omp\.h>|pragma omp' include simd cli || true)"
 complain "intrinsics belong into simd/" \
