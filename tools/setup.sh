@@ -48,10 +48,13 @@ case "$system" in
        "what to install otherwise" ;;
 esac
 
+# A package may be installed for several architectures; this machine's own is meant unless one is named.
+native=$(dpkg --print-architecture)
 missing=
 for package in $wanted $foreign; do
-  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) || state=
-  [ "$state" = installed ] || missing="$missing $package"
+  case "$package" in *:*) architecture=${package#*:} ;; *) architecture="$native|all" ;; esac
+  dpkg-query -W -f '${db:Status-Status} ${Architecture}\n' "$package" 2>/dev/null |
+    grep -qE "^installed ($architecture)$" || missing="$missing $package"
 done
 if [ -z "$missing" ]; then
   echo "setup: everything is installed"
