@@ -74,10 +74,10 @@ typedef struct attn_kernels {
   int32_t rows;      /* rows per register tile */
   int32_t panel;     /* columns per panel of packed weights */
   void (*attention)(const struct attn_kernels *, const attn_attention_task *, void *workspace);
-  /* Merges the states of `count` equal subtrees, in key order, `state_size` floats apart, and
+  /* Merges the states of `count` equal subtrees, in key order, `stride` floats apart, and
    * stores the output of the task's lanes. */
   void (*combine)(const struct attn_kernels *, const attn_attention_task *, const float *states,
-                  int64_t count, void *workspace);
+                  int64_t count, size_t stride, void *workspace);
   void (*linear)(const attn_linear_task *);
   /* Bytes, for tasks of that many chunks. Workspaces start on 64-byte boundaries. */
   size_t (*attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* The dropout mask: a pure function of (seed, offset, batch, query head, absolute query position,
+ * key), so that no split of the work can change it. Two steps of Philox: the first turns (seed;
+ * offset, batch, head) into a key of its own, the second maps (position, key / 4) to four words. */
+
+#include "philox.h"
+#include "problem.h"
+
+#include <math.h>
+
+/* A weight is kept when its 32-bit word is at least this; 2^32 keeps none. */
+static uint64_t threshold(double rate) { return (uint64_t)nearbyint(ldexp(rate, 32)); }
+
+static uint64_t stream(const attn_dropout *dropout, int64_t batch, int64_t head) {
+  const attn_philox p =
+      attn_philox4x32(dropout->offset, (uint64_t)batch << 32 | (uint64_t)head, dropout->seed);
+  return (uint64_t)p.word[1] << 32 | p.word[0];
+}
+
+static void draw(const attn_dropout *dropout, uint64_t key_of_head, int64_t position, int64_t key,
+                 int64_t keys, int64_t stride, float kept, float *factor) {
+  const uint64_t least = threshold(dropout->rate);
+  attn_philox p = {{0}};
+  for (int64_t j = key; j < key + keys; j++) {
+    if (j == key || j % 4 == 0) {
+      p = attn_philox4x32((uint64_t)(j / 4), (uint64_t)position, key_of_head);
+    }
+    *factor = p.word[j % 4] >= least ? kept : 0.0f;
+    factor += stride;
+  }
+}
+
+static void recorded(const attn_keep_mask *keep, int64_t batch, int64_t head, int64_t row,
+                     int64_t key, int64_t keys, int64_t stride, float kept, float *factor) {
+  const uint8_t *k = keep->data + batch * keep->batch_stride + head * keep->head_stride +
+                     row * keep->row_stride + key * keep->key_stride;
+  for (int64_t j = 0; j < keys; j++) {
+    *factor = *k ? kept : 0.0f;
+    factor += stride;
+    k += keep->key_stride;
+  }
+}
+
+void attn_dropout_factors(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
+                          int64_t keys, int64_t stride, float *factor) {
+  const attn_dropout_lanes *d = dropout_lanes;
+  const attn_problem *problem = d->problem;
+  const attn_params *p = &problem->params;
+  const float kept = p->dropout.rate < 1.0 ? (float)(1.0 / (1.0 - p->dropout.rate)) : 0.0f;
+  for (int64_t i = 0; i < lanes; i++) {
+    const int64_t row = (lane + i) / problem->group;
+    const int64_t head = d->kv_head * problem->group + (lane + i) % problem->group;
+    const int64_t position = row + p->kv_len - p->q_len;
+    /* Entries of keys that the row does not see are not read. */
+    int64_t seen = row + problem->diagonal + 1 - key;
+    seen = seen < 0 ? 0 : seen < keys ? seen : keys;
+    if (p->dropout.keep.data) {
+      recorded(&p->dropout.keep, d->batch, head, row, key, seen, stride, kept, factor + i);
+    } else {
+      draw(&p->dropout, stream(&p->dropout, d->batch, head), position, key, seen, stride, kept,
+           factor + i);
+    }
+    for (int64_t j = seen; j < keys; j++) factor[j * stride + i] = 0.0f;
+  }
+}

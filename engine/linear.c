@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+#include "linear.h"
+
+#include "context.h"
+#include "status.h"
+#include "threads.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+static float *alloc_zero(size_t floats) {
+  if (floats > (SIZE_MAX - ATTN_ALIGNMENT) / sizeof(float)) return NULL;
+  const size_t bytes = attn_align(floats * sizeof(float));
+  float *p = aligned_alloc(ATTN_ALIGNMENT, bytes);
+  if (p) memset(p, 0, bytes);
+  return p;
+}
+
+static size_t padded_columns(const attn_linear *l) {
+  return (size_t)(divide_up(l->columns, l->kernels->panel) * l->kernels->panel);
+}
+
+attn_status attn_linear_init(attn_linear *l, const attn_kernels *kernels, int64_t depth,
+                             int64_t columns) {
+  *l = (attn_linear){.kernels = kernels, .depth = depth, .columns = columns};
+  l->w = alloc_zero((size_t)depth * padded_columns(l));
+  if (l->w) return ATTN_OK;
+  return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for weights of %" PRId64 " x %" PRId64, depth,
+                   columns);
+}
+
+void attn_linear_free(attn_linear *l) {
+  free(l->w);
+  free(l->bias);
+}
+
+attn_status attn_linear_pack(attn_linear *l, const attn_weight *weight, int64_t first,
+                             int64_t count) {
+  const int64_t panel = l->kernels->panel;
+  for (int64_t column = 0; column < count; column++) {
+    const int64_t n = first + column;
+    float *to = l->w + n / panel * panel * l->depth + n % panel;
+    const float *from = weight->kernel + column * weight->out_stride;
+    for (int64_t k = 0; k < l->depth; k++) to[k * panel] = from[k * weight->in_stride];
+  }
+  if (!weight->bias) return ATTN_OK;
+  if (!l->bias && !(l->bias = alloc_zero(padded_columns(l)))) {
+    return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a bias of %" PRId64, l->columns);
+  }
+  memcpy(l->bias + first, weight->bias, (size_t)count * sizeof(float));
+  return ATTN_OK;
+}
+
+/* ---- running ---- */
+
+/* Rows of x whose run of 256 features fits half of a small second cache level beside a panel. */
+enum { ROWS_PER_TASK = 192, PANELS_PER_TASK = 8, TASKS_PER_RUNNER = 4 };
+
+typedef struct linear_run {
+  const attn_linear *linear;
+  const float *x;
+  float *y;
+  int64_t x_row, y_row, rows;
+  int64_t rows_per_task, panels_per_task, column_tasks;
+} linear_run;
+
+static void run_task(void *user, int64_t i, int32_t runner) {
+  (void)runner;
+  const linear_run *r = user;
+  const attn_linear *l = r->linear;
+  const int64_t row = i / r->column_tasks * r->rows_per_task;
+  const int64_t column = i % r->column_tasks * r->panels_per_task * l->kernels->panel;
+  const int64_t rows = r->rows - row, columns = l->columns - column;
+  const int64_t most = r->panels_per_task * l->kernels->panel;
+  const attn_linear_task task = {
+      .x = r->x + row * r->x_row,
+      .x_row = r->x_row,
+      .rows = rows < r->rows_per_task ? rows : r->rows_per_task,
+      .w = l->w + column * l->depth,
+      .bias = l->bias ? l->bias + column : NULL,
+      .depth = l->depth,
+      .columns = columns < most ? columns : most,
+      .y = r->y + row * r->y_row + column,
+      .y_row = r->y_row,
+  };
+  l->kernels->linear(&task);
+}
+
+attn_status attn_linear_run(const attn_linear *l, const float *x, int64_t x_row, int64_t rows,
+                            float *y, int64_t y_row, int32_t threads, attn_cancel_fn cancel,
+                            void *cancel_user) {
+  linear_run r = {.linear = l, .x = x, .y = y, .x_row = x_row, .y_row = y_row, .rows = rows};
+  const int64_t panels = divide_up(l->columns, l->kernels->panel);
+  threads = attn_threads_for((double)rows * (double)l->depth * (double)l->columns, threads);
+  r.rows_per_task = ROWS_PER_TASK;
+  r.panels_per_task = PANELS_PER_TASK;
+  const int64_t row_tasks = divide_up(rows, r.rows_per_task);
+  while (threads > 1 && r.panels_per_task > 1 &&
+         row_tasks * divide_up(panels, r.panels_per_task) < (int64_t)TASKS_PER_RUNNER * threads) {
+    r.panels_per_task /= 2;
+  }
+  r.column_tasks = divide_up(panels, r.panels_per_task);
+  return attn_run_tasks(threads, row_tasks * r.column_tasks, run_task, &r, cancel, cancel_user);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* What is to be computed, validated and with every default resolved. Pure data. */
+#ifndef ATTN_ENGINE_PROBLEM_H
+#define ATTN_ENGINE_PROBLEM_H
+
+#include <attn/attn.h>
+
+#include "simd/kernels.h"
+
+typedef struct attn_problem {
+  attn_params params; /* has_scale and has_num_threads are true */
+  const attn_kernels *kernels;
+  int64_t group;    /* query heads per kv head */
+  int64_t diagonal; /* row i sees keys j <= i + diagonal */
+  bool dropout;
+} attn_problem;
+
+/* Copies the fields that `theirs` has, into `ours` as initialised; refuses a newer struct whose
+ * unknown tail is not zero. `name` is for the message. */
+attn_status attn_copy_params(const char *name, void *ours, size_t our_size, const void *theirs);
+
+/* Checks shapes and options, not pointers. */
+attn_status attn_problem_shape(const attn_params *params, attn_problem *problem);
+/* Checks everything. */
+attn_status attn_problem_init(const attn_params *params, attn_problem *problem);
+
+/* attn_forward() on kernels chosen earlier, as a layer does. */
+attn_status attn_forward_with(attn_context *context, const attn_params *params,
+                              const attn_kernels *kernels);
+
+/* Checks shared with the layer. */
+attn_status attn_check_extent(const char *name, int64_t value, int64_t least, int64_t most);
+attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads);
+attn_status attn_check_scale(bool has_scale, float scale);
+attn_status attn_check_dropout(const attn_dropout *dropout);
+/* Also resolves the default. */
+attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads);
+
+/* Multiply-adds over visible pairs. */
+double attn_problem_cost(const attn_problem *problem);
+
+/* Multiplies a weight by 1/(1 - rate) or 0: attn_attention_task.dropout. */
+typedef struct attn_dropout_lanes {
+  const attn_problem *problem;
+  int64_t batch, kv_head;
+} attn_dropout_lanes;
+void attn_dropout_factors(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
+                          int64_t keys, int64_t stride, float *factor);
+
+#endif

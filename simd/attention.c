@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* The attention kernel: one body, compiled once per instruction set.
+ *
+ * Query rows lie in the lanes. A tile is V_TILE lanes; up to MAX_TILES tiles of one task walk the
+ * keys together, so that a block of K and V is fetched once for all of them. Per key block and tile:
+ *
+ *   scores   S[key][lane] = sum_d K[key][d] Qt[d][lane]      K broadcast where it lies
+ *   softmax  vertical: maximum, exp2 and sum never cross lanes
+ *   values   O[d][lane]  += sum_key V[key][d] S[key][lane]   V broadcast where it lies
+ *
+ * Causality: lane limits never decrease from lane to lane, so at any key a tile has some vectors
+ * that do not see it (skipped), at most one that sees it in part (masked), and the rest whole.
+ *
+ * The order of additions is the canonical one of docs/numerics.md; nothing here may depend on
+ * V_LANES, V_QUERIES or V_ROWS but speed. May not know: engine/, OpenMP, the public headers. */
+
+#include "body.h"
+#include "math.h"
+#include "tile.h"
+
+enum { MAX_TILES = ATTN_TASK_TILES };
+
+/* ---- state of a tile: per lane a maximum m, a sum l, and value_size unnormalised values ---- */
+
+static int64_t padded(int64_t value_size) {
+  const int64_t to = V_ROWS > V_LANES ? V_ROWS : V_LANES;
+  return (value_size + to - 1) / to * to;
+}
+
+static int64_t state_floats(int64_t value_size) { return (padded(value_size) + 2) * V_TILE; }
+
+static float *state_max(float *state) { return state; }
+static float *state_sum(float *state) { return state + V_TILE; }
+static float *state_values(float *state) { return state + 2 * V_TILE; }
+
+typedef struct tile {
+  int64_t lane, lanes;   /* of the task's numbering; the rest of the tile is padding */
+  int64_t limit[V_TILE]; /* last key that a lane sees; never decreases */
+  float *query;          /* head_size x V_TILE, transposed, sign of the scale folded in */
+  float *stack;          /* states waiting for their right sibling, then the one in work */
+  int64_t depth;         /* states on the stack */
+  float factor[V_TILE];  /* rescale factors of the block in work */
+  float block_max[V_TILE];
+} tile;
+
+typedef struct work {
+  const attn_attention_task *task;
+  float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
+  float *dropout; /* the same shape; NULL without dropout */
+  float weight_scale, lse_scale;
+  bool exp_sleef;
+  int64_t tiles;
+  tile tile[MAX_TILES];
+} work;
+
+static float *tile_state(const work *w, const tile *t, int64_t i) {
+  return t->stack + i * state_floats(w->task->value_size);
+}
+
+/* ---- visibility of a key block ---- */
+
+/* Vector q of a tile sees keys [0, whole[q]) of the block in all its lanes, [whole[q], end[q]) in
+ * some. Relative to the block's first key and cut to its length. */
+typedef struct view {
+  int64_t whole[V_QUERIES], end[V_QUERIES];
+  int32_t limit[V_TILE];
+} view;
+
+static int64_t clamp(int64_t a, int64_t low, int64_t high) {
+  return a < low ? low : a > high ? high : a;
+}
+
+static void view_block(view *see, const tile *t, int64_t key, int64_t keys) {
+  for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)clamp(t->limit[i] - key, -1, keys);
+  for (int q = 0; q < V_QUERIES; q++) {
+    see->whole[q] = clamp(see->limit[q * V_LANES] + 1, 0, keys);
+    see->end[q] = clamp(see->limit[q * V_LANES + V_LANES - 1] + 1, 0, keys);
+  }
+}
+
+V_INLINE v_i32 view_limit(const view *see, int q) {
+  v_i32 limit;
+  memcpy(&limit, see->limit + q * V_LANES, sizeof(limit));
+  return limit;
+}
+
+/* ---- scores ---- */
+
+V_INLINE void scores_runs(tile_acc *acc, const int from, const float *const left[V_ROWS],
+                          int64_t step, const float *query, int64_t size) {
+  tile_zero(acc);
+  tile_accumulate_from(acc, from, left, step, query, size < ATTN_DOT_RUN ? size : ATTN_DOT_RUN);
+  for (int64_t d = ATTN_DOT_RUN; d < size; d += ATTN_DOT_RUN) {
+    tile_acc run;
+    const float *next[V_ROWS];
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) next[r] = left[r] + d * step;
+    tile_zero(&run);
+    tile_accumulate_from(&run, from, next, step, query + d * V_TILE,
+                         size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN);
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+      V_UNROLL for (int q = from; q < V_QUERIES; q++) {
+        acc->at[r][q] = v_add(acc->at[r][q], run.at[r][q]);
+      }
+    }
+  }
+}
+
+/* Scores of V_ROWS keys for vectors [from, V_QUERIES), stored; with `top`, their maximum joins it. */
+V_INLINE void scores_tile(const int from, const float *const left[V_ROWS], int64_t step,
+                          const float *query, int64_t size, float *scores, float *top) {
+  tile_acc acc;
+  scores_runs(&acc, from, left, step, query, size);
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+    V_UNROLL for (int q = from; q < V_QUERIES; q++) {
+      v_store(scores + r * V_TILE + q * V_LANES, acc.at[r][q]);
+    }
+  }
+  if (!top) return;
+  V_UNROLL for (int q = from; q < V_QUERIES; q++) {
+    v_f32 m = v_load(top + q * V_LANES);
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) m = v_max(acc.at[r][q], m);
+    v_store(top + q * V_LANES, m);
+  }
+}
+
+/* Scores of a block, and in t->block_max their maximum over visible keys. */
+static void scores_block(const work *w, tile *t, const view *see, const float *k, int64_t keys) {
+  const attn_attention_task *task = w->task;
+  const int64_t size = task->head_size;
+  for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
+  const int64_t last = see->end[V_QUERIES - 1];
+  int64_t edge = last; /* from here on the maximum is taken by mask */
+  int from = 0;
+  for (int64_t key = 0; key < last; key += V_ROWS) {
+    const float *left[V_ROWS];
+    const int64_t rows = keys - key < V_ROWS ? keys - key : V_ROWS;
+    const bool whole = key + rows <= see->whole[0];
+    if (!whole && edge == last) edge = key;
+    while (see->end[from] <= key) from++;
+    tile_rows(left, k + key * task->k_row, task->k_row, rows);
+    float *scores = w->scores + key * V_TILE;
+    if (from == 0) {
+      scores_tile(0, left, task->k_dim, t->query, size, scores, whole ? t->block_max : NULL);
+    }
+#if V_QUERIES > 1
+    if (from == 1) scores_tile(1, left, task->k_dim, t->query, size, scores, NULL);
+#endif
+#if V_QUERIES > 2
+    if (from == 2) scores_tile(2, left, task->k_dim, t->query, size, scores, NULL);
+#endif
+  }
+  for (int q = 0; q < V_QUERIES; q++) {
+    v_f32 m = v_load(t->block_max + q * V_LANES);
+    for (int64_t key = edge; key < see->end[q]; key++) {
+      v_mask seen = v_ge_i(view_limit(see, q), v_set1_i((int32_t)key));
+      m = v_select(seen, v_max(v_load(w->scores + key * V_TILE + q * V_LANES), m), m);
+    }
+    v_store(t->block_max + q * V_LANES, m);
+  }
+}
+
+/* ---- softmax ---- */
+
+V_INLINE v_f32 weight_of(v_f32 score, v_f32 m, v_f32 scale, const bool sleef) {
+  v_f32 d = v_mul(v_sub(score, m), scale);
+  return sleef ? v_exp2_sleef(d) : v_exp2(d);
+}
+
+/* exp2((m - to) * scale), and 0 where m is -inf: no visible key so far. */
+V_INLINE v_f32 rescale_factor(v_f32 m, v_f32 to, v_f32 scale) {
+  v_f32 d = v_mul(v_sub(m, to), scale);
+  return v_drop(v_eq(m, v_set1(-INFINITY)), v_exp2(d));
+}
+
+/* A maximum that may be subtracted: a row of scores that are all -inf weighs nothing, not NaN. */
+V_INLINE v_f32 finite_max(v_f32 m) { return v_select(v_eq(m, v_set1(-INFINITY)), v_zero(), m); }
+
+/* Weights of one vector, in place; returns their sum, by key index modulo ATTN_WEIGHT_SUMS. */
+V_INLINE v_f32 weights_vector(float *s, int64_t whole, int64_t end, v_i32 limit, v_f32 m,
+                              v_f32 scale, const bool sleef) {
+  v_f32 sum[ATTN_WEIGHT_SUMS];
+  V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) sum[i] = v_zero();
+  int64_t key = 0;
+  for (; key + ATTN_WEIGHT_SUMS <= whole; key += ATTN_WEIGHT_SUMS) {
+    V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) {
+      v_f32 p = weight_of(v_load(s + (key + i) * V_TILE), m, scale, sleef);
+      v_store(s + (key + i) * V_TILE, p);
+      sum[i] = v_add(sum[i], p);
+    }
+  }
+  for (; key < end; key += ATTN_WEIGHT_SUMS) {
+    V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) {
+      if (key + i >= end) break;
+      v_mask seen = v_ge_i(limit, v_set1_i((int32_t)(key + i)));
+      v_f32 p = v_keep(seen, weight_of(v_load(s + (key + i) * V_TILE), m, scale, sleef));
+      v_store(s + (key + i) * V_TILE, p);
+      sum[i] = v_add(sum[i], p);
+    }
+  }
+  V_UNROLL for (int n = ATTN_WEIGHT_SUMS / 2; n > 0; n /= 2) {
+    V_UNROLL for (int i = 0; i < n; i++) sum[i] = v_add(sum[i], sum[i + n]);
+  }
+  return sum[0];
+}
+
+/* Scores become weights; the running maximum and sum move on; t->factor rescales the values. */
+V_INLINE void softmax_block(const work *w, tile *t, const view *see, float *state,
+                            const bool sleef) {
+  const v_f32 scale = v_set1(w->weight_scale);
+  for (int q = 0; q < V_QUERIES; q++) {
+    const int at = q * V_LANES;
+    v_f32 old = v_load(state_max(state) + at);
+    v_f32 m = v_max(v_load(t->block_max + at), old);
+    v_f32 safe = finite_max(m);
+    v_f32 factor = rescale_factor(old, safe, scale);
+    v_f32 sum = weights_vector(w->scores + at, see->whole[q], see->end[q], view_limit(see, q), safe,
+                               scale, sleef);
+    v_store(state_max(state) + at, m);
+    v_store(state_sum(state) + at, v_fma(v_load(state_sum(state) + at), factor, sum));
+    v_store(t->factor + at, factor);
+  }
+}
+
+static void softmax_inline(const work *w, tile *t, const view *see, float *state) {
+  softmax_block(w, t, see, state, false);
+}
+
+static __attribute__((noinline)) void softmax_sleef(const work *w, tile *t, const view *see,
+                                                    float *state) {
+  softmax_block(w, t, see, state, true);
+}
+
+static void dropout_block(const work *w, const tile *t, const view *see, int64_t key) {
+  const int64_t keys = see->end[V_QUERIES - 1];
+  w->task->dropout(w->task->dropout_user, t->lane, t->lanes, key, keys, V_TILE, w->dropout);
+  for (int q = 0; q < V_QUERIES; q++) {
+    for (int64_t j = 0; j < see->end[q]; j++) {
+      const int64_t at = j * V_TILE + q * V_LANES;
+      v_f32 f = v_load(w->dropout + at);
+      /* By choice, not by product: a dropped NaN is dropped. */
+      v_f32 p = v_drop(v_eq(f, v_zero()), v_mul(v_load(w->scores + at), f));
+      v_store(w->scores + at, p);
+    }
+  }
+}
+
+/* ---- values ---- */
+
+/* Rows of O for a block that every lane sees whole. `first`: there is nothing to rescale yet. */
+static void values_whole(const work *w, const tile *t, float *values, const float *v, int64_t keys,
+                         bool first) {
+  const attn_attention_task *task = w->task;
+  for (int64_t d = 0; d < task->value_size; d += V_ROWS) {
+    const float *left[V_ROWS];
+    tile_acc acc;
+    float *o = values + d * V_TILE;
+    tile_rows(left, v + d * task->v_dim, task->v_dim, task->value_size - d);
+    if (first) {
+      tile_zero(&acc);
+    } else {
+      V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+        v_f32 factor = v_load(t->factor + q * V_LANES);
+        V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+          acc.at[r][q] = v_mul(v_load(o + r * V_TILE + q * V_LANES), factor);
+        }
+      }
+    }
+    tile_accumulate_from(&acc, 0, left, task->v_row, w->scores, keys);
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+      V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+        v_store(o + r * V_TILE + q * V_LANES, acc.at[r][q]);
+      }
+    }
+  }
+}
+
+/* One step of the staircase: vector `from` sees its first keys whole, its last ones by mask. */
+V_INLINE void values_step(tile_acc *acc, const int from, const view *see, int64_t begin,
+                          const float *const left[V_ROWS], int64_t step, const float *weights) {
+  const float *at[V_ROWS];
+  const int64_t whole = see->whole[from] > begin ? see->whole[from] : begin;
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + begin * step;
+  tile_accumulate_from(acc, from, at, step, weights + begin * V_TILE, whole - begin);
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + whole * step;
+  tile_accumulate_masked(acc, from, at, step, weights + whole * V_TILE, see->end[from] - whole,
+                         view_limit(see, from), (int32_t)whole);
+}
+
+/* The same for a block on the diagonal. */
+static void values_edge(const work *w, const tile *t, const view *see, float *values,
+                        const float *v, bool first) {
+  const attn_attention_task *task = w->task;
+  for (int64_t d = 0; d < task->value_size; d += V_ROWS) {
+    const float *left[V_ROWS];
+    tile_acc acc;
+    float *o = values + d * V_TILE;
+    tile_rows(left, v + d * task->v_dim, task->v_dim, task->value_size - d);
+    V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+      v_f32 factor = v_load(t->factor + q * V_LANES);
+      V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+        acc.at[r][q] = first ? v_zero() : v_mul(v_load(o + r * V_TILE + q * V_LANES), factor);
+      }
+    }
+    values_step(&acc, 0, see, 0, left, task->v_row, w->scores);
+#if V_QUERIES > 1
+    values_step(&acc, 1, see, see->end[0], left, task->v_row, w->scores);
+#endif
+#if V_QUERIES > 2
+    values_step(&acc, 2, see, see->end[1], left, task->v_row, w->scores);
+#endif
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+      V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+        v_store(o + r * V_TILE + q * V_LANES, acc.at[r][q]);
+      }
+    }
+  }
+}
+
+/* ---- one block, one tile ---- */
+
+static void block_step(const work *w, tile *t, int64_t key, int64_t keys, bool first) {
+  const attn_attention_task *task = w->task;
+  view see;
+  view_block(&see, t, key, keys);
+  if (see.end[V_QUERIES - 1] == 0) return;
+  float *state = tile_state(w, t, t->depth);
+  scores_block(w, t, &see, task->k + key * task->k_row, keys);
+  if (w->exp_sleef) {
+    softmax_sleef(w, t, &see, state);
+  } else {
+    softmax_inline(w, t, &see, state);
+  }
+  if (w->dropout) dropout_block(w, t, &see, key);
+  const float *v = task->v + key * task->v_row;
+  if (see.whole[0] == keys) {
+    values_whole(w, t, state_values(state), v, keys, first);
+  } else {
+    values_edge(w, t, &see, state_values(state), v, first);
+  }
+}
+
+/* ---- chunks and their merge tree ---- */
+
+static void state_clear(float *state) {
+  for (int q = 0; q < V_QUERIES; q++) {
+    v_store(state_max(state) + q * V_LANES, v_set1(-INFINITY));
+    v_store(state_sum(state) + q * V_LANES, v_zero());
+  }
+}
+
+/* left <- left merged with right. A lane without visible keys on one side keeps the other's. */
+static void state_merge(const work *w, float *left, const float *right_state) {
+  const v_f32 scale = v_set1(w->weight_scale);
+  float *right = (float *)right_state; /* read only */
+  const int64_t rows = padded(w->task->value_size);
+  for (int q = 0; q < V_QUERIES; q++) {
+    const int at = q * V_LANES;
+    v_f32 ml = v_load(state_max(left) + at), mr = v_load(state_max(right) + at);
+    v_f32 m = v_max(mr, ml), safe = finite_max(m);
+    v_f32 fl = rescale_factor(ml, safe, scale), fr = rescale_factor(mr, safe, scale);
+    v_store(state_max(left) + at, m);
+    v_f32 sl = v_load(state_sum(left) + at), sr = v_load(state_sum(right) + at);
+    v_store(state_sum(left) + at, v_fma(sr, fr, v_mul(sl, fl)));
+    float *ol = state_values(left) + at;
+    const float *or = state_values(right) + at;
+    for (int64_t d = 0; d < rows; d++, ol += V_TILE, or += V_TILE) {
+      v_store(ol, v_fma(v_load(or), fr, v_mul(v_load(ol), fl)));
+    }
+  }
+}
+
+/* The state in work becomes leaf or subtree number i; complete pairs merge. */
+static void stack_push(const work *w, tile *t, int64_t i) {
+  t->depth++;
+  for (; i & 1; i >>= 1) {
+    t->depth--;
+    state_merge(w, tile_state(w, t, t->depth - 1), tile_state(w, t, t->depth));
+  }
+}
+
+/* What is left merges from the right: an absent right sibling is the identity. */
+static void stack_finish(const work *w, tile *t) {
+  for (; t->depth > 1; t->depth--) {
+    state_merge(w, tile_state(w, t, t->depth - 2), tile_state(w, t, t->depth - 1));
+  }
+}
+
+static void chunk_step(work *w, int64_t chunk, bool *seen) {
+  const int64_t begin = chunk * ATTN_KEY_CHUNK;
+  const int64_t end = clamp(w->task->kv_len, begin, begin + ATTN_KEY_CHUNK);
+  for (int64_t i = 0; i < w->tiles; i++) {
+    seen[i] = w->tile[i].limit[V_TILE - 1] >= begin;
+    if (seen[i]) state_clear(tile_state(w, &w->tile[i], w->tile[i].depth));
+  }
+  for (int64_t key = begin; key < end; key += ATTN_KEY_BLOCK) {
+    const int64_t keys = end - key < ATTN_KEY_BLOCK ? end - key : ATTN_KEY_BLOCK;
+    for (int64_t i = 0; i < w->tiles; i++) {
+      if (seen[i]) block_step(w, &w->tile[i], key, keys, key == begin);
+    }
+  }
+  for (int64_t i = 0; i < w->tiles; i++) {
+    if (seen[i]) stack_push(w, &w->tile[i], chunk - w->task->chunk_begin);
+  }
+}
+
+/* ---- in and out ---- */
+
+static const float *query_of(const attn_attention_task *task, int64_t lane) {
+  return task->q + lane / task->group * task->q_row + lane % task->group * task->q_head;
+}
+
+static void pack_queries(const work *w, tile *t) {
+  const attn_attention_task *task = w->task;
+  const v_f32 sign = v_set1(task->scale < 0.0f ? -0.0f : 0.0f);
+  for (int q = 0; q < V_QUERIES; q++) {
+    const float *from[V_LANES];
+    for (int i = 0; i < V_LANES; i++) {
+      const int64_t lane = q * V_LANES + i;
+      from[i] = lane < t->lanes ? query_of(task, t->lane + lane) : NULL;
+    }
+    for (int64_t d = 0; d < task->head_size; d += V_LANES) {
+      const int64_t n = clamp(task->head_size - d, 0, V_LANES);
+      v_f32 row[V_LANES];
+      for (int i = 0; i < V_LANES; i++) {
+        if (!from[i]) {
+          row[i] = v_zero();
+        } else if (task->q_dim == 1) {
+          row[i] = n == V_LANES ? v_load(from[i] + d) : v_load_n(from[i] + d, n);
+        } else {
+          float gather[V_LANES] = {0};
+          for (int64_t j = 0; j < n; j++) gather[j] = from[i][(d + j) * task->q_dim];
+          row[i] = v_load(gather);
+        }
+      }
+      v_transpose(row);
+      for (int64_t j = 0; j < n; j++) {
+        v_store(t->query + (d + j) * V_TILE + q * V_LANES, v_xor(row[j], sign));
+      }
+    }
+  }
+}
+
+static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
+  const attn_attention_task *task = w->task;
+  t->lane = lane;
+  t->lanes = lanes;
+  t->depth = 0;
+  for (int64_t i = 0; i < V_TILE; i++) {
+    /* Padding lanes see what the last lane sees, with a query of zeros. */
+    const int64_t row = (lane + clamp(i, 0, lanes - 1)) / task->group;
+    t->limit[i] = clamp(row + task->diagonal, -1, task->kv_len - 1);
+  }
+}
+
+static void store_row(const attn_attention_task *task, int64_t lane, int64_t d, v_f32 row) {
+  float *o = task->o + lane / task->group * task->o_row + lane % task->group * task->o_head;
+  const int64_t n = clamp(task->value_size - d, 0, V_LANES);
+  if (task->o_dim == 1) {
+    if (n == V_LANES) {
+      v_store(o + d, row);
+    } else {
+      v_store_n(o + d, row, n);
+    }
+    return;
+  }
+  float scatter[V_LANES];
+  v_store(scatter, row);
+  for (int64_t j = 0; j < n; j++) o[(d + j) * task->o_dim] = scatter[j];
+}
+
+static void store_lse(const work *w, const tile *t, int q, v_mask seen, v_f32 m, v_f32 l) {
+  const attn_attention_task *task = w->task;
+  /* Visible keys that all weigh nothing (scores of -inf) have no softmax. */
+  v_f32 lse = v_select(v_eq(l, v_zero()), v_set1(NAN), v_fma(m, v_set1(w->lse_scale), v_log(l)));
+  float out[V_LANES];
+  v_store(out, v_select(seen, v_canonical_nan(lse), v_set1(-INFINITY)));
+  for (int64_t i = 0; i < V_LANES && q * V_LANES + i < t->lanes; i++) {
+    const int64_t lane = t->lane + q * V_LANES + i;
+    task->lse[lane / task->group * task->lse_row + lane % task->group * task->lse_head] = out[i];
+  }
+}
+
+/* o = O / l, or 0 for a row that sees no key; and the log-sum-exp. */
+static void store_output(const work *w, const tile *t, float *state) {
+  const attn_attention_task *task = w->task;
+  view see;
+  view_block(&see, t, 0, 1);
+  for (int q = 0; q < V_QUERIES && q * V_LANES < t->lanes; q++) {
+    const v_mask seen = v_ge_i(view_limit(&see, q), v_set1_i(0));
+    const v_f32 l = v_load(state_sum(state) + q * V_LANES);
+    const float *values = state_values(state) + q * V_LANES;
+    for (int64_t d = 0; d < task->value_size; d += V_LANES) {
+      v_f32 row[V_LANES];
+      for (int i = 0; i < V_LANES; i++) {
+        v_f32 o = v_add(v_div(v_load(values + (d + i) * V_TILE), l), v_zero());
+        row[i] = v_keep(seen, v_canonical_nan(o));
+      }
+      v_transpose(row);
+      for (int64_t i = 0; i < V_LANES && q * V_LANES + i < t->lanes; i++) {
+        store_row(task, t->lane + q * V_LANES + i, d, row[i]);
+      }
+    }
+    if (task->lse) store_lse(w, t, q, seen, v_load(state_max(state) + q * V_LANES), l);
+  }
+}
+
+/* ---- entries ---- */
+
+static int64_t tiles_of(int64_t lanes) { return (lanes + V_TILE - 1) / V_TILE; }
+
+/* States on a tile's stack at most: one per level of the tree. */
+static int64_t levels_of(int64_t chunks) {
+  int64_t levels = 1;
+  while (chunks > 1) {
+    chunks = (chunks + 1) / 2;
+    levels++;
+  }
+  return levels;
+}
+
+size_t ATTN_NAME(attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
+                                      int64_t lanes, bool dropout) {
+  const int64_t block = ATTN_KEY_BLOCK * V_TILE * (dropout ? 2 : 1);
+  const int64_t per_tile = head_size * V_TILE + levels_of(chunks) * state_floats(value_size);
+  return (size_t)(block + tiles_of(lanes) * per_tile) * sizeof(float);
+}
+
+size_t ATTN_NAME(combine_workspace)(int64_t value_size, int64_t count, int64_t lanes) {
+  return (size_t)(tiles_of(lanes) * levels_of(count) * state_floats(value_size)) * sizeof(float);
+}
+
+size_t ATTN_NAME(state_size)(int64_t value_size, int64_t lanes) {
+  return (size_t)(tiles_of(lanes) * state_floats(value_size));
+}
+
+/* Sets up the tiles of a task; returns the rest of the workspace. */
+static float *work_begin(work *w, const attn_kernels *kernels, const attn_attention_task *task,
+                         float *space, int64_t query_floats, int64_t levels) {
+  w->task = task;
+  w->weight_scale = fabsf(task->scale) * 1.44269504088896340736f; /* log2(e) */
+  w->lse_scale = fabsf(task->scale);
+  w->exp_sleef = kernels->exp_sleef;
+  w->tiles = tiles_of(task->lanes);
+  for (int64_t i = 0; i < w->tiles; i++) {
+    tile *t = &w->tile[i];
+    tile_begin(w, t, task->lane + i * V_TILE, clamp(task->lanes - i * V_TILE, 0, V_TILE));
+    t->query = space;
+    t->stack = t->query + query_floats;
+    space = t->stack + levels * state_floats(task->value_size);
+  }
+  return space;
+}
+
+/* Ends with one state, also for a tile that saw no key. */
+static float *tile_finish(const work *w, tile *t) {
+  float *state = tile_state(w, t, 0);
+  stack_finish(w, t);
+  if (t->depth == 0) {
+    memset(state, 0, (size_t)state_floats(w->task->value_size) * sizeof(float));
+    state_clear(state);
+  }
+  return state;
+}
+
+void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task *task,
+                          void *workspace) {
+  work w;
+  bool seen[MAX_TILES];
+  const int64_t levels = levels_of(task->chunk_end - task->chunk_begin);
+  w.scores = work_begin(&w, kernels, task, workspace, task->head_size * V_TILE, levels);
+  w.dropout = task->dropout ? w.scores + ATTN_KEY_BLOCK * V_TILE : NULL;
+  for (int64_t i = 0; i < w.tiles; i++) pack_queries(&w, &w.tile[i]);
+  for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) {
+    chunk_step(&w, chunk, seen);
+  }
+  const size_t floats = (size_t)state_floats(task->value_size);
+  for (int64_t i = 0; i < w.tiles; i++) {
+    float *state = tile_finish(&w, &w.tile[i]);
+    if (task->state) {
+      memcpy(task->state + (size_t)i * floats, state, floats * sizeof(float));
+    } else {
+      store_output(&w, &w.tile[i], state);
+    }
+  }
+}
+
+void ATTN_NAME(combine)(const attn_kernels *kernels, const attn_attention_task *task,
+                        const float *states, int64_t count, size_t stride, void *workspace) {
+  work w;
+  const int64_t floats = state_floats(task->value_size);
+  work_begin(&w, kernels, task, workspace, 0, levels_of(count));
+  for (int64_t i = 0; i < w.tiles; i++) {
+    tile *t = &w.tile[i];
+    for (int64_t n = 0; n < count; n++) {
+      const float *state = states + (size_t)n * stride + (size_t)(i * floats);
+      memcpy(tile_state(&w, t, t->depth), state, (size_t)floats * sizeof(float));
+      stack_push(&w, t, n);
+    }
+    store_output(&w, t, tile_finish(&w, t));
+  }
+}

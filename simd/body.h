@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* What the objects of one instruction set offer to their table (table.c). */
+#ifndef ATTN_SIMD_BODY_H
+#define ATTN_SIMD_BODY_H
+
+#include "isa.h"
+#include "kernels.h"
+
+void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task *task,
+                          void *workspace);
+void ATTN_NAME(combine)(const attn_kernels *kernels, const attn_attention_task *task,
+                        const float *states, int64_t count, size_t stride, void *workspace);
+size_t ATTN_NAME(attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
+                                      int64_t lanes, bool dropout);
+size_t ATTN_NAME(combine_workspace)(int64_t value_size, int64_t count, int64_t lanes);
+size_t ATTN_NAME(state_size)(int64_t value_size, int64_t lanes);
+void ATTN_NAME(linear)(const attn_linear_task *task);
+double ATTN_NAME(peak)(int64_t n);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* The vector wrappers of the instruction set that this object is compiled for.
+ *
+ * The build defines ATTN_ISA (a name) and ATTN_ISA_<name>; without either, as in an editor, this
+ * is the generic set. Every isa_<name>.h provides, for V_LANES floats a vector:
+ *
+ *   types      v_f32, v_i32, v_mask (one truth value per lane)
+ *   V_QUERIES  vectors of query rows, and V_ROWS rows, of the register tile
+ *   memory     v_load v_store (element alignment) v_load_n v_store_n (first n lanes; a load gives 0 elsewhere)
+ *   constants  v_zero v_set1 v_set1_i v_iota_i
+ *   arithmetic v_add v_sub v_mul v_div v_fma(a, b, c) = a * b + c, rounded once (generic: twice)
+ *   choice     v_max(a, b) = a > b ? a : b, also for NaN and zeros; v_select(m, a, b); v_keep(m, a) = m ? a : 0
+ *   masks      v_lt v_eq v_ge_i v_unordered v_all
+ *   bits       v_shl23 (as integers), v_xor
+ *   v_transpose(v_f32 row[V_LANES])
+ *   libsleef   v_sleef_exp2 v_sleef_log
+ */
+#ifndef ATTN_SIMD_ISA_H
+#define ATTN_SIMD_ISA_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <sleef.h>
+
+#ifndef ATTN_ISA
+#define ATTN_ISA generic
+#define ATTN_ISA_generic 1
+#endif
+
+/* The one place where names are pasted: ATTN_NAME(attention) is attn_attention_avx2. */
+#define ATTN_NAME__(base, isa) attn_##base##_##isa
+#define ATTN_NAME_(base, isa) ATTN_NAME__(base, isa)
+#define ATTN_NAME(base) ATTN_NAME_(base, ATTN_ISA)
+
+#define V_INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(ATTN_ISA_avx512)
+#include "isa_avx512.h"
+#elif defined(ATTN_ISA_avx2)
+#include "isa_avx2.h"
+#elif defined(ATTN_ISA_neon)
+#include "isa_neon.h"
+#else
+#include "isa_generic.h"
+#endif
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* The one register tile that scores, values and projections are made of:
+ *
+ *      acc[r][.] += left[r][k * step] * right[k][.]        for k ascending, one FMA each
+ *
+ * `left` is read element by element where it lies and broadcast, so it needs neither packing nor
+ * any particular layout; `right` has V_TILE floats a row. V_ROWS x V_QUERIES accumulators, chosen in isa_<name>.h, hide the
+ * latency of the multiply-adds. A tile with fewer rows repeats its last row pointer: no variants, no reads
+ * outside. */
+#ifndef ATTN_SIMD_TILE_H
+#define ATTN_SIMD_TILE_H
+
+#include "isa.h"
+
+#define V_TILE (V_LANES * V_QUERIES)
+
+/* Most query tiles of one attention task. */
+enum { ATTN_TASK_TILES = 4 };
+
+/* Loops over the tile are unrolled whole, so that the accumulators live in registers. */
+#define V_UNROLL _Pragma("GCC unroll 16")
+
+typedef struct tile_acc {
+  v_f32 at[V_ROWS][V_QUERIES];
+} tile_acc;
+
+V_INLINE void tile_zero(tile_acc *acc) {
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+    V_UNROLL for (int q = 0; q < V_QUERIES; q++) acc->at[r][q] = v_zero();
+  }
+}
+
+/* Row pointers first, first + stride, ... of `rows` valid rows, the last one repeated. */
+V_INLINE void tile_rows(const float *left[V_ROWS], const float *first, int64_t stride,
+                        int64_t rows) {
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) left[r] = first + (r < rows ? r : rows - 1) * stride;
+}
+
+/* Vectors [from, V_QUERIES) of the tile; `from` is a constant wherever this is inlined. */
+V_INLINE void tile_accumulate_from(tile_acc *acc, const int from, const float *const left[V_ROWS],
+                                   int64_t step, const float *right, int64_t n) {
+  int64_t at = 0;
+  for (int64_t k = 0; k < n; k++, at += step, right += V_TILE) {
+    v_f32 b[V_QUERIES];
+    V_UNROLL for (int q = from; q < V_QUERIES; q++) b[q] = v_load(right + q * V_LANES);
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+      v_f32 a = v_broadcast(left[r] + at);
+      V_UNROLL for (int q = from; q < V_QUERIES; q++) acc->at[r][q] = v_fma(a, b[q], acc->at[r][q]);
+    }
+  }
+}
+
+/* The same where key k counts, in vector `from`, only for lanes with limit >= key + k: the others
+ * keep their bits, whatever the left side holds. */
+V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float *const left[V_ROWS],
+                                     int64_t step, const float *right, int64_t n, v_i32 limit,
+                                     int32_t key) {
+  int64_t at = 0;
+  for (int64_t k = 0; k < n; k++, at += step, right += V_TILE) {
+    v_mask seen = v_ge_i(limit, v_set1_i(key + (int32_t)k));
+    v_f32 b[V_QUERIES];
+    V_UNROLL for (int q = from; q < V_QUERIES; q++) b[q] = v_load(right + q * V_LANES);
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+      v_f32 a = v_broadcast(left[r] + at);
+      acc->at[r][from] = v_select(seen, v_fma(a, b[from], acc->at[r][from]), acc->at[r][from]);
+      V_UNROLL for (int q = from + 1; q < V_QUERIES; q++) {
+        acc->at[r][q] = v_fma(a, b[q], acc->at[r][q]);
+      }
+    }
+  }
+}
+
+#endif
