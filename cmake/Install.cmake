@@ -16,10 +16,11 @@ install(EXPORT attnTargets NAMESPACE attn:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/attnConfig.cmake.in attnConfig.cmake
   INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(attnConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(DESTINATION ${package_dir} FILES
+install(FILES
   ${CMAKE_CURRENT_BINARY_DIR}/attnConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/attnConfigVersion.cmake
-  cmake/Sleef.cmake)
+  cmake/Sleef.cmake
+  DESTINATION ${package_dir})
 
 file(RELATIVE_PATH ATTN_PC_UP ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 foreach(dir LIBDIR INCLUDEDIR)
