@@ -15,7 +15,7 @@
 #include "perf/clock.h"
 #include "perf/machine.h"
 
-/* Inputs of one workload. Kept from one repetition to the next, and until another workload comes: the
+/* Inputs of one workload. Kept from one repetition to the next, until another workload comes: the
  * weights of a large layer take seconds to draw, and half a gigabyte. */
 typedef struct perf_fixture {
   const perf_workload *workload; /* NULL: nothing is kept */
@@ -156,13 +156,11 @@ void perf_bench_run(perf_state *state, void *user) {
   while (perf_keep_running(state)) {
     double start = perf_now();
     attn_status status = run_once(bench);
-    double seconds = perf_now() - start;
+    total += perf_now() - start;
     if (status != ATTN_OK) {
       perf_fail(state, attn_last_error());
       return;
     }
-    perf_iteration_seconds(state, seconds);
-    total += seconds;
     calls++;
   }
   double after = perf_peak_gflops(bench->threads);

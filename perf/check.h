@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Copyright 2026 The attn authors */
 
-/* One output row computed anew in double, so that no wrong kernel is ever timed. The last row of the last
- * sequence depends on every key, and takes little time. */
+/* One output row computed anew in double, so that no wrong kernel is ever timed. The last row of
+ * the last sequence depends on every key, and takes little time. */
 #ifndef ATTN_PERF_CHECK_H
 #define ATTN_PERF_CHECK_H
 

@@ -11,10 +11,11 @@
 #include "perf/clock.h"
 #include "simd/kernels.h"
 
-/* Long against the start of a parallel region; together long enough for the scheduler to spread the
- * threads, and short against a benchmark. */
-static const double peak_seconds = 3e-3;
-enum { PEAK_RUNS = 8 };
+/* A run takes half a millisecond to some milliseconds: long against the start of a parallel region.
+ * All of them take long enough for the scheduler to spread the threads. Their length is not found by
+ * timing, which one pause of a busy machine would mislead. */
+static const double run_flops = 1e8, most_seconds = 0.05;
+enum { PEAK_RUNS = 20 };
 
 /* Seconds that `threads` threads need to run `rounds` rounds each, all at once. */
 static double peak_run(const attn_kernels *kernels, int threads, int64_t rounds, double *flops) {
@@ -30,12 +31,12 @@ double perf_peak_gflops(int threads) {
   const char *isa = attn_isa_name();
   const attn_kernels *kernels = isa ? attn_kernels_find(isa, false) : NULL;
   if (!kernels) return 0;
-  double flops, best = 0;
-  int64_t rounds = 1000;
-  while (peak_run(kernels, threads, rounds, &flops) < peak_seconds) rounds *= 2;
-  for (int run = 0; run < PEAK_RUNS; run++) {
-    double seconds = peak_run(kernels, threads, rounds, &flops);
+  int64_t rounds = (int64_t)(run_flops / kernels->peak(1));
+  double best = 0, total = 0;
+  for (int run = 0; run < PEAK_RUNS && total < most_seconds; run++) {
+    double flops, seconds = peak_run(kernels, threads, rounds, &flops);
     if (flops / seconds > best) best = flops / seconds;
+    total += seconds;
   }
   return best * 1e-9;
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 /* GFLOP/s that `threads` threads reach together with independent multiply-adds in registers, on the
- * selected instruction set; best of a few runs of some milliseconds. 0 when none is selected. */
+ * selected instruction set; best of several runs. 0 when none is selected. */
 double perf_peak_gflops(int threads);
 
 /* Name of the processor, "unknown" where the kernel does not tell. */

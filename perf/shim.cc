@@ -28,17 +28,12 @@ void perf_register(const char *name, perf_function function, void *user) {
   benchmark::RegisterBenchmark(
       name,
       [=](benchmark::State &state) { function(reinterpret_cast<perf_state *>(&state), user); })
-      ->UseManualTime()
       ->Unit(benchmark::kMillisecond)
       ->ComputeStatistics("min", least)
       ->ComputeStatistics("max", greatest);
 }
 
 bool perf_keep_running(perf_state *state) { return state_of(state).KeepRunning(); }
-
-void perf_iteration_seconds(perf_state *state, double seconds) {
-  state_of(state).SetIterationTime(seconds);
-}
 
 void perf_counter(perf_state *state, const char *name, double value) {
   state_of(state).counters[name] = value;

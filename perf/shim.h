@@ -13,15 +13,14 @@ extern "C" {
 
 typedef struct perf_state perf_state;
 
-/* A benchmark: sets up, loops while perf_keep_running(), gives every iteration its wall time by
- * perf_iteration_seconds(), then sets its counters. Called once per repetition, and a few times before
- * to find how many iterations fill the minimal time. */
+/* A benchmark: sets up, loops while perf_keep_running(), then sets its counters; only the loop is
+ * timed. Called once per repetition, and a few times before to find how many iterations fill the
+ * minimal time. */
 typedef void (*perf_function)(perf_state *state, void *user);
 
 void perf_register(const char *name, perf_function function, void *user);
 
 bool perf_keep_running(perf_state *state);
-void perf_iteration_seconds(perf_state *state, double seconds);
 void perf_counter(perf_state *state, const char *name, double value);
 /* Marks the benchmark as failed; it must return without looping any further. */
 void perf_fail(perf_state *state, const char *message);

@@ -5,7 +5,7 @@
 
 /* clang-format off */
 const perf_workload perf_workloads[] = {
-  /*                                                       batch heads kv  q_len kv_len head d_model */
+  /*                                                  batch heads kv  q_len kv_len head d_model */
   {"P1", "attention, many short sequences",  PERF_ATTENTION,  8,  4,  4,  256,  256,  32,    0},
   {"P2", "attention, a small encoder's size", PERF_ATTENTION, 1, 12, 12, 1024, 1024,  64,    0},
   {"P3", "attention, wide heads",            PERF_ATTENTION,  1,  8,  8, 2048, 2048, 128,    0},
