@@ -24,7 +24,7 @@ double ATTN_NAME(peak)(int64_t n) {
   float sink[V_LANES];
   v_store(sink, sum);
   __asm__ volatile("" : : "m"(sink));
-  return (double)n * CHAINS * V_LANES * 2;
+  return (double)(n * CHAINS * V_LANES * 2);
 }
 
 #define ATTN_TABLE(exp_name, sleef)                                                                \
