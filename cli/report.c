@@ -14,7 +14,7 @@ static int32_t thread_limit(const options *o) {
 
 static void report_check(const check *c) {
   printf("error   %s against %s: %.2f of %g tolerance units in the worst row, rms %.2f eps%s%s\n",
-         c->result, c->name, c->worst, c->allowed, c->rms, c->exact ? ", exact" : "",
+         c->result, c->name, c->worst, c->allowed, c->rms, c->exact ? ", correctly rounded" : "",
          c->ok ? "" : "  TOO LARGE");
 }
 
@@ -38,8 +38,8 @@ static json_t *number(double value) { return isfinite(value) ? json_real(value) 
 static json_t *describe_check(const check *c) {
   return json_pack("{s:s, s:s, s:o, s:f, s:I, s:o, s:b, s:b}", "result", c->result, "truth",
                    c->name, "worst_units", number(c->worst), "allowed_units", c->allowed,
-                   "worst_row", (json_int_t)c->worst_row, "rms_eps", number(c->rms), "exact",
-                   (int)c->exact, "ok", (int)c->ok);
+                   "worst_row", (json_int_t)c->worst_row, "rms_eps", number(c->rms),
+                   "correctly_rounded", (int)c->exact, "ok", (int)c->ok);
 }
 
 static int report_json(const job *j, const options *o, const timing *t) {
