@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* Parts of the engine that the public interface shows only dimly. Links the library's inside. */
+
+#include "check.h"
+#include "engine/philox.h"
+#include "engine/threads.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Known answers published with the generator (Random123, kat_vectors: philox4x32 10). */
+static void philox(void) {
+  static const struct {
+    uint64_t low, high, key;
+    uint32_t want[4];
+  } known[] = {
+      {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+      {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {UINT64_C(0x85a308d3243f6a88), UINT64_C(0x0370734413198a2e), UINT64_C(0x299f31d0a4093822),
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+  };
+  check_context("philox");
+  for (size_t i = 0; i < 3; i++) {
+    attn_philox got = attn_philox4x32(known[i].low, known[i].high, known[i].key);
+    for (int w = 0; w < 4; w++) CHECK_INT(got.word[w], known[i].want[w]);
+  }
+}
+
+/* CPU quotas of a made-up cgroup file system. The group of this process is looked for below the
+ * root; the root's own file bounds it in any case. */
+static void quotas(void) {
+  static const struct {
+    const char *text;
+    int32_t want;
+  } files[] = {{"max 100000\n", INT32_MAX},  {"200000 100000\n", 2},  {"250000 100000\n", 3},
+               {"100000 100000\n", 1},       {"1000 100000\n", 1},    {"50000 20000", 3},
+               {"", INT32_MAX},              {"max\n", INT32_MAX},    {"-1 100000\n", INT32_MAX},
+               {"0 100000\n", INT32_MAX},    {"200000\n", INT32_MAX}, {"200000 0\n", INT32_MAX},
+               {"200000 x\n", INT32_MAX},    {"junk\n", INT32_MAX},   {"200000 -5\n", INT32_MAX},
+               {"9999999999 1\n", INT32_MAX}};
+  char root[] = "/tmp/attn-cgroup-XXXXXX", path[64];
+  CHECK(mkdtemp(root) != NULL);
+  snprintf(path, sizeof(path), "%s/cpu.max", root);
+  CHECK_INT(attn_cgroup_threads(root), INT32_MAX); /* no file, no limit */
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    check_context("cpu.max '%s'", files[i].text);
+    FILE *file = fopen(path, "w");
+    CHECK(file != NULL);
+    if (!file) continue;
+    fputs(files[i].text, file);
+    fclose(file);
+    CHECK_INT(attn_cgroup_threads(root), files[i].want);
+  }
+  unlink(path);
+  rmdir(root);
+  CHECK_INT(attn_cgroup_threads("/nonexistent"), INT32_MAX);
+}
+
+int main(int argc, char **argv) {
+  check_begin(&argc, argv);
+  philox();
+  quotas();
+  return check_done();
+}
