@@ -1,0 +1,292 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The attn authors
+
+# The attn program from outside: exit codes, messages, results. Usage: test_cli.sh DATA [EMULATOR...] ATTN
+data=$1
+shift
+work=$(mktemp -d "${TMPDIR:-/tmp}/attn_cli.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+checks=0
+failures=0
+unset ATTN_ISA ATTN_EXP
+
+# expect CODE PATTERN ARGUMENTS...: runs attn with the arguments. PATTERN must be found in what it says: on standard output
+# when CODE is 0, else on standard error, in one line that begins with "attn: ".
+expect() {
+  code=$1 pattern=$2
+  shift 2
+  checks=$((checks + 1))
+  run "$@" >"$work/out" 2>"$work/err"
+  got=$?
+  problem=
+  [ "$got" -eq "$code" ] || problem="exit code $got, not $code"
+  if [ "$code" -eq 0 ]; then
+    grep -q -e "$pattern" "$work/out" || problem="$problem; '$pattern' is not in the output"
+    [ ! -s "$work/err" ] || problem="$problem; something on standard error"
+  else
+    [ "$(wc -l <"$work/err")" -eq 1 ] || problem="$problem; not one line on standard error"
+    grep -q "^attn: .*$pattern" "$work/err" || problem="$problem; no 'attn: ... $pattern'"
+  fi
+  [ -n "$problem" ] || return 0
+  fail "attn $*: $problem"
+  head -3 "$work/out" "$work/err"
+  return 1
+}
+
+fail() {
+  echo "FAILED $1"
+  failures=$((failures + 1))
+}
+
+# check WHAT COMMAND...: the command must succeed.
+check() {
+  checks=$((checks + 1))
+  what=$1
+  shift
+  "$@" || fail "$what"
+}
+
+run() { "$program" "$@"; }
+if [ $# -gt 1 ]; then
+  emulator="$*"
+  cat >"$work/attn" <<END
+#!/bin/sh
+exec $emulator "\$@"
+END
+  chmod +x "$work/attn"
+  program=$work/attn
+else
+  emulator=
+  program=$1
+fi
+
+# number FILE KEY: the first number after "KEY": in a JSON file.
+number() { sed -n "s/^.*\"$2\": \([-0-9.e+]*\),*\$/\1/p" "$1" | head -1; }
+below() { awk "BEGIN { exit !($1 <= $2) }" </dev/null; }
+
+# ---- every case ----
+
+cases=0
+for file in "$data"/nnx_*.safetensors "$data"/linen_*_*.safetensors; do
+  case $file in *.params.*) continue ;; esac
+  cases=$((cases + 1))
+  expect 0 '"ok": true' run "$file" --json || continue
+  most=10
+  case $file in *bigpos*) most=300 ;; esac
+  rms=$(number "$work/out" rms_eps)
+  check "$file: rms $rms eps is above $most" below "${rms:-1e9}" $most
+  worst=$(number "$work/out" worst_units)
+  check "$file: $worst units are above 16" below "${worst:-1e9}" 16
+done
+check "only $cases layer cases were found" [ "$cases" -ge 21 ]
+
+# Files that this version must run, and others, which must run or name what is missing.
+for name in bigpos d48_dv24 gqa_8_2 hugeneg_ties masked_rows mqa_8_1 noncausal q1_k100 q5_k37 scale_0p3; do
+  expect 0 'error   lse against lse_f64' run "$data/core_$name.safetensors"
+done
+for file in "$data"/core_*.safetensors; do
+  run run "$file" >"$work/out" 2>"$work/err"
+  case $? in
+    0) check "$file: ran without a check" grep -q '^error   o against' "$work/out" ;;
+    3) check "$file: no feature is named" grep -q '^attn: .*: not supported yet: .' "$work/err" ;;
+    *) check "$file: $(cat "$work/err")" false ;;
+  esac
+done
+expect 0 'y against expected: 0.00 .*, correctly rounded' run "$data/nnx_example.safetensors"
+expect 1 'holds weights only' run "$data/linen_d128_h4.params.safetensors"
+
+# ---- a wrong result is noticed ----
+
+# corrupt NAME BYTES: a copy of a case whose first number of the truth (which comes first) is replaced.
+corrupt() {
+  cp "$data/$1.safetensors" "$work/bad.safetensors"
+  chmod u+w "$work/bad.safetensors"
+  length=$(od -An -tu8 -N8 "$work/bad.safetensors" | tr -d ' ')
+  printf "$2" | dd of="$work/bad.safetensors" bs=1 seek=$((8 + length)) conv=notrunc 2>/dev/null
+}
+corrupt nnx_d48_h4_T33 '\000\000\000\000\000\000\000\100'
+expect 1 'row 0 of y is .* tolerance units from y_f64; allowed are 16' run "$work/bad.safetensors"
+run run "$work/bad.safetensors" --json >"$work/out" 2>/dev/null
+check "JSON says that a wrong result is right" grep -q '"ok": false' "$work/out"
+corrupt nnx_d48_h4_T33 '\000\000\000\000\000\000\370\177'
+expect 1 'row 0 of y is inf tolerance units' run "$work/bad.safetensors"
+run run "$work/bad.safetensors" --json >"$work/out" 2>/dev/null
+check "an infinite error is not null in JSON" grep -q '"worst_units": null' "$work/out"
+corrupt core_gqa_8_2 '\000\000\000\000\000\000\000\100' # lse comes before o
+expect 1 'of lse is .* tolerance units from lse_f64; allowed are 4' run "$work/bad.safetensors"
+
+# ---- results as files ----
+
+case=$data/linen_d128_h4_T17_B3.safetensors
+params=$data/linen_d128_h4.params.safetensors
+expect 0 'wrote' run "$case" -o "$work/y" --threads 1
+expect 0 '"output": ".*/y2"' run "$case" --output="$work/y2" --threads 2 --repeat 5 --json
+check "1 and 2 threads give other files" cmp "$work/y" "$work/y2"
+expect 0 '^isa supported' info
+isas=$(sed -n 's/^isa supported *//p' "$work/out")
+for isa in $isas; do
+  expect 0 "^with    $isa," run "$case" --isa "$isa" -o "$work/y.$isa"
+  expect 0 "exp sleef" run "$case" --isa "$isa" --exp sleef -o "$work/y.sleef"
+  check "$isa: the sleef and inline exponentials differ" cmp "$work/y.$isa" "$work/y.sleef"
+  [ "$isa" = generic ] || check "$isa gives another file" cmp "$work/y" "$work/y.$isa"
+done
+expect 0 'error   unknown' run --weights "$params" --input "$case" --heads 4 -o "$work/y3"
+check "weights and input give another file than the case" cmp "$work/y" "$work/y3"
+expect 0 'layer: .* not causal' run --weights "$params" --input "$case" --heads 4 --no-causal -o "$work/y4"
+check "--no-causal changes nothing" sh -c "! cmp -s '$work/y' '$work/y4'"
+expect 0 '16 heads of 8' run --weights "$params" --input "$work/y" --tensor y --heads 16
+expect 0 '16 heads of 8' run --weights "$params" --input "$work/y" --heads 16 # the only tensor
+expect 0 '2 heads of 64' run --weights "$params" --input "$case" --heads 2 --kv-heads 2 --head-size 64
+expect 1 "'Dense_0/kernel' has shape \[128,384\].* expects \[128,256\]" run --weights "$params" \
+  --input "$case" --heads 4 --kv-heads 2
+expect 1 "'Dense_1/kernel' has shape \[128,128\].* expects \[192,128\]" run --weights "$params" \
+  --input "$case" --heads 12 --head-size 16 --kv-heads 6
+expect 1 "no attention weights with the prefix 'p/'" run --weights "$params" --input "$case" --heads 4 --prefix p/
+expect 1 "'y_f64' is surplus" run --weights "$data/nnx_d30_h5_T19.safetensors" \
+  --input "$data/nnx_d30_h5_T19.safetensors" --heads 5
+expect 0 '5 heads of 6' run --weights "$data/nnx_d30_h5_T19.safetensors" \
+  --input "$data/nnx_d30_h5_T19.safetensors" --heads 5 --allow-other
+expect 1 "tensor 'none' is missing" run --weights "$params" --input "$case" --heads 4 --tensor none
+expect 1 'name the input with --tensor' run --weights "$params" --input "$params" --heads 4
+expect 1 'the input must be (T,D) or (B,T,D)' run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/bias
+expect 1 "shape \[128,384\]; expected \[128,128\]" run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/kernel
+expect 2 'num_heads is 0' run --weights "$params" --input "$case"
+expect 2 'num_heads is 3; it must divide d_model, 128' run --weights "$params" --input "$case" --heads 3
+
+# ---- output that cannot or must not be written ----
+
+cp "$case" "$params" "$work"
+expect 2 'is the input file' run "$work/linen_d128_h4_T17_B3.safetensors" -o "$work/linen_d128_h4_T17_B3.safetensors"
+ln -s linen_d128_h4_T17_B3.safetensors "$work/link"
+expect 2 'is the input file' run "$work/linen_d128_h4_T17_B3.safetensors" -o "$work/link"
+expect 2 'is the input file' run "$work/linen_d128_h4_T17_B3.safetensors" -o "$work/linen_d128_h4.params.safetensors"
+expect 2 'is the input file' run --weights "$params" --input "$work/y" --heads 4 -o "$work/y"
+check "an input was overwritten" cmp "$case" "$work/linen_d128_h4_T17_B3.safetensors"
+check "an input was overwritten" cmp "$params" "$work/linen_d128_h4.params.safetensors"
+expect 1 'cannot write .*/none/y: No such file or directory' run "$case" -o "$work/none/y"
+expect 1 "cannot write $work: Is a directory" run "$case" -o "$work"
+expect 1 'cannot write /dev/null: it is not a regular file' run "$case" -o /dev/null
+checks=$((checks + 1))
+if [ -w /dev/full ] && run info >/dev/full 2>"$work/err"; then
+  fail "a full standard output is not noticed"
+fi
+
+# ---- bad data ----
+
+head -c 1000 "$case" >"$work/short.safetensors"
+expect 1 'must ascend within' run "$work/short.safetensors"
+printf 'x' >"$work/tiny"
+expect 1 'has 1 bytes' run "$work/tiny"
+expect 1 'cannot open .*/none: No such file' run "$work/none"
+expect 1 'it is a directory' run "$work"
+expect 1 "metadata 'form' is missing" run "$work/y"
+mkdir "$work/alone"
+cp "$case" "$work/alone"
+expect 1 'cannot open .*params.safetensors: No such file' run "$work/alone/linen_d128_h4_T17_B3.safetensors"
+
+# edit NAME FROM TO: a copy of a case with a piece of its header replaced by one of the same length.
+edit() {
+  LC_ALL=C sed "s/$2/$3/" "$data/$1.safetensors" >"$work/edited.safetensors"
+  check "edit $1 $2" sh -c "! cmp -s '$data/$1.safetensors' '$work/edited.safetensors'"
+}
+edit nnx_d30_h5_T19 '"num_heads":"5"' '"num_heads":"x"'
+expect 1 "metadata 'num_heads' is 'x'" run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"num_heads":"5"' '"num_heads":"7"'
+expect 1 'num_heads is 7; it must divide d_model, 30' run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"num_heads"' '"num_hexds"'
+expect 1 "metadata 'num_heads' is missing" run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"T":"19"' '"T":"18"'
+expect 1 "metadata 'T' is 18 but the tensors say 19" run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"form":"nnx"' '"form":"abc"'
+expect 1 "'form' is 'abc'; allowed are" run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"mask":"causal"' '"mask":"banded"'
+expect 3 'not supported yet: mask' run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 'k_proj.kernel' 'k_prxj.kernel'
+expect 1 "'k_proj/kernel' is missing" run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"tol_unit"' '"tol_unix"'
+expect 1 "'tol_unit' is missing" run "$work/edited.safetensors"
+edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '.inen_d128_h4.params'
+expect 1 "'params_file' is '.inen" run "$work/edited.safetensors"
+edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '\/inen_d128_h4.params'
+expect 1 "'params_file' is '/inen" run "$work/edited.safetensors"
+edit linen_dropout50_d36_h3_T9_B2 '"dropout_rate":"0.5"' '"dropout_rate":"1.5"'
+expect 1 "'dropout_rate' is 1.5; allowed is 0 to 1" run "$work/edited.safetensors"
+edit linen_dropout50_d36_h3_T9_B2 '"keep"' '"kexp"'
+expect 1 "'keep' is missing" run "$work/edited.safetensors"
+edit core_gqa_8_2 '"num_kv_heads":"2"' '"num_kv_heads":"4"'
+expect 1 "'k' has shape" run "$work/edited.safetensors"
+edit core_gqa_8_2 '"causal":"1"' '"causal":"2"'
+expect 1 "'causal' is '2'; allowed is an integer from 0 to 1" run "$work/edited.safetensors"
+edit core_gqa_8_2 '"layout":"dense"' '"layout":"dxnse"'
+expect 1 "'layout' is 'dxnse'; allowed are" run "$work/edited.safetensors"
+edit core_gqa_8_2 '"scale":"0.17' '"scale":"0x17'
+expect 1 "'scale' is '0x17.*must be a finite number" run "$work/edited.safetensors"
+edit core_gqa_8_2 '"softcap":"0.0"' '"softcap":"nan"'
+expect 1 "'softcap' is 'nan'; it must be a finite number" run "$work/edited.safetensors"
+edit core_gqa_8_2 '"window_left":"-1"' '"window_left":"-2"'
+expect 1 "'window_left' is '-2'" run "$work/edited.safetensors"
+
+# ---- bad usage ----
+
+expect 2 'no command'
+expect 2 "unknown command 'walk'" walk
+expect 2 'nothing to run' run
+expect 2 "'b' is too much" run a b
+expect 2 "'a' is too much" info a
+for bad in 0 -1 1025 2x 0x2 1e1 1.0 ' 2' +2 '' 99999999999999999999; do
+  expect 2 "threads is '$bad'; allowed is an integer from 1 to 1024" run "$case" --threads "$bad"
+done
+expect 2 'repeat is .0.; allowed' run "$case" --repeat 0
+expect 2 'head-size is .1025.; allowed' run --weights "$params" --input "$case" --head-size 1025
+expect 2 'threads needs a value' run "$case" --threads
+expect 2 'output needs a value' run "$case" -o
+expect 2 'output is empty' run "$case" -o ''
+expect 2 'json takes no value' run "$case" --json=1
+expect 2 "unknown or ambiguous option '--walk'" run "$case" --walk
+expect 2 "unknown option '-w'" run "$case" -w
+expect 2 "unknown or ambiguous option '--repeat'" info --repeat 3
+expect 2 'heads does not go with a case' run "$case" --heads 4
+expect 2 'no-causal does not go with a case' run "$case" --no-causal
+expect 2 'weights does not go with a case' run "$case" --weights "$params"
+expect 2 'input is missing' run --weights "$params"
+expect 2 'weights is missing' run --input "$case"
+expect 2 'sse9' run "$case" --isa sse9
+expect 2 'libm' run "$case" --exp libm
+for variable in ATTN_ISA ATTN_EXP; do
+  export $variable=sse9
+  expect 2 "$variable.*sse9" run "$case"
+  expect 2 "$variable.*sse9" info
+  unset $variable
+done
+
+# ---- what succeeds without a case ----
+
+expect 0 'usage: attn run' --help
+expect 0 'usage: attn run' run --help
+expect 0 'usage: attn run' info -h
+expect 0 '^attn [0-9]*\.[0-9]*\.[0-9]*$' --version
+expect 0 '^threads        3$' info --threads 3
+expect 0 '"isa_selected": "generic"' info --json --isa generic
+for key in version cpu isa_compiled isa_supported isa_selected exp sleef threads caches; do
+  expect 0 "^  \"$key\": " info --json
+done
+export ATTN_ISA=generic
+expect 0 '^isa selected   generic$' info
+unset ATTN_ISA
+
+# The best of five: the machine may be busy. An emulator is slower than any limit says.
+if [ -z "$emulator" ]; then
+  best=1000000000
+  for i in 1 2 3 4 5; do
+    begin=$(date +%s%N)
+    run info >/dev/null
+    took=$(($(date +%s%N) - begin))
+    [ "$took" -ge "$best" ] || best=$took
+  done
+  check "attn info took $best ns; 50 ms are allowed" [ "$best" -lt 50000000 ]
+fi
+
+check "temporary files were left: $(ls "$work")" sh -c "! ls '$work' | grep -q '\.tmp$'"
+echo "$checks checks, $failures failed"
+[ "$failures" -eq 0 ] && [ "$checks" -gt 150 ]
