@@ -22,6 +22,10 @@
 
 enum { MAX_TILES = ATTN_TASK_TILES };
 
+/* A panel of packed V: V_ROWS dims of a block of keys, and a gap so that panels do not all start
+ * on one cache set. PACK_KEYS keys of a panel fill whole cache lines. */
+enum { VALUE_PANEL = ATTN_KEY_BLOCK * V_ROWS + 16, PACK_KEYS = 4 };
+
 /* ---- state of a tile: per lane a maximum m, a sum l, and value_size unnormalised values ---- */
 
 static int64_t padded(int64_t value_size) {
@@ -48,7 +52,8 @@ typedef struct tile {
 typedef struct work {
   const attn_attention_task *task;
   float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
-  float *dropout; /* the same shape; NULL without dropout */
+  float *values;  /* a block of V, packed; NULL: read where it lies */
+  float *dropout; /* the shape of the scores; NULL without dropout */
   float weight_scale, lse_scale;
   bool exp_sleef;
   int64_t tiles;
@@ -88,30 +93,20 @@ V_INLINE v_i32 view_limit(const view *see, int q) {
 
 /* ---- scores ---- */
 
-V_INLINE void scores_runs(tile_acc *acc, const int from, const float *const left[V_ROWS],
-                          int64_t step, const float *query, int64_t size) {
-  tile_zero(acc);
-  tile_accumulate_from(acc, from, left, step, query, size < ATTN_DOT_RUN ? size : ATTN_DOT_RUN);
-  for (int64_t d = ATTN_DOT_RUN; d < size; d += ATTN_DOT_RUN) {
-    tile_acc run;
-    const float *next[V_ROWS];
-    V_UNROLL for (int r = 0; r < V_ROWS; r++) next[r] = left[r] + d * step;
-    tile_zero(&run);
-    tile_accumulate_from(&run, from, next, step, query + d * V_TILE,
-                         size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN);
+/* One run of the dot products of V_ROWS keys with vectors [from, V_QUERIES), stored, or added to the
+ * runs before it; with `top`, the sums' maximum joins it. */
+V_INLINE void scores_run(const int from, const float *const left[V_ROWS], int64_t step,
+                         const float *query, int64_t n, bool join, float *scores, float *top) {
+  tile_acc acc;
+  tile_zero(&acc);
+  tile_accumulate_from(&acc, from, left, step, query, n);
+  if (join) {
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
       V_UNROLL for (int q = from; q < V_QUERIES; q++) {
-        acc->at[r][q] = v_add(acc->at[r][q], run.at[r][q]);
+        acc.at[r][q] = v_add(v_load(scores + r * V_TILE + q * V_LANES), acc.at[r][q]);
       }
     }
   }
-}
-
-/* Scores of V_ROWS keys for vectors [from, V_QUERIES), stored; with `top`, their maximum joins it. */
-V_INLINE void scores_tile(const int from, const float *const left[V_ROWS], int64_t step,
-                          const float *query, int64_t size, float *scores, float *top) {
-  tile_acc acc;
-  scores_runs(&acc, from, left, step, query, size);
   V_UNROLL for (int r = 0; r < V_ROWS; r++) {
     V_UNROLL for (int q = from; q < V_QUERIES; q++) {
       v_store(scores + r * V_TILE + q * V_LANES, acc.at[r][q]);
@@ -122,6 +117,34 @@ V_INLINE void scores_tile(const int from, const float *const left[V_ROWS], int64
     v_f32 m = v_load(top + q * V_LANES);
     V_UNROLL for (int r = 0; r < V_ROWS; r++) m = v_max(acc.at[r][q], m);
     v_store(top + q * V_LANES, m);
+  }
+}
+
+/* Not inlined: the accumulators need every register. */
+#define SCORES_RUN(from)                                                                           \
+  static V_NOINLINE void scores_run_##from(const float *const left[V_ROWS], int64_t step,          \
+                                           const float *query, int64_t n, bool join,               \
+                                           float *scores, float *top) {                            \
+    scores_run(from, left, step, query, n, join, scores, top);                                     \
+  }
+SCORES_RUN(0)
+SCORES_RUN(1)
+#if V_QUERIES > 2
+SCORES_RUN(2)
+#endif
+
+static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const float *query,
+                        int64_t size, float *scores, float *top) {
+  for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
+    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    float *last = d + n == size ? top : NULL;
+    if (from == 0) scores_run_0(left, step, query, n, d > 0, scores, last);
+    if (from == 1) scores_run_1(left, step, query, n, d > 0, scores, last);
+#if V_QUERIES > 2
+    if (from == 2) scores_run_2(left, step, query, n, d > 0, scores, last);
+#endif
+    for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
+    query += n * V_TILE;
   }
 }
 
@@ -141,15 +164,7 @@ static void scores_block(const work *w, tile *t, const view *see, const float *k
     while (see->end[from] <= key) from++;
     tile_rows(left, k + key * task->k_row, task->k_row, rows);
     float *scores = w->scores + key * V_TILE;
-    if (from == 0) {
-      scores_tile(0, left, task->k_dim, t->query, size, scores, whole ? t->block_max : NULL);
-    }
-#if V_QUERIES > 1
-    if (from == 1) scores_tile(1, left, task->k_dim, t->query, size, scores, NULL);
-#endif
-#if V_QUERIES > 2
-    if (from == 2) scores_tile(2, left, task->k_dim, t->query, size, scores, NULL);
-#endif
+    scores_tile(from, left, task->k_dim, t->query, size, scores, whole ? t->block_max : NULL);
   }
   for (int q = 0; q < V_QUERIES; q++) {
     v_f32 m = v_load(t->block_max + q * V_LANES);
@@ -223,12 +238,11 @@ V_INLINE void softmax_block(const work *w, tile *t, const view *see, float *stat
   }
 }
 
-static void softmax_inline(const work *w, tile *t, const view *see, float *state) {
+static V_NOINLINE void softmax_inline(const work *w, tile *t, const view *see, float *state) {
   softmax_block(w, t, see, state, false);
 }
 
-static __attribute__((noinline)) void softmax_sleef(const work *w, tile *t, const view *see,
-                                                    float *state) {
+static V_NOINLINE void softmax_sleef(const work *w, tile *t, const view *see, float *state) {
   softmax_block(w, t, see, state, true);
 }
 
@@ -248,32 +262,35 @@ static void dropout_block(const work *w, const tile *t, const view *see, int64_t
 
 /* ---- values ---- */
 
-/* Rows of O for a block that every lane sees whole. `first`: there is nothing to rescale yet. */
-static void values_whole(const work *w, const tile *t, float *values, const float *v, int64_t keys,
-                         bool first) {
-  const attn_attention_task *task = w->task;
-  for (int64_t d = 0; d < task->value_size; d += V_ROWS) {
-    const float *left[V_ROWS];
-    tile_acc acc;
-    float *o = values + d * V_TILE;
-    tile_rows(left, v + d * task->v_dim, task->v_dim, task->value_size - d);
-    if (first) {
-      tile_zero(&acc);
-    } else {
-      V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
-        v_f32 factor = v_load(t->factor + q * V_LANES);
-        V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-          acc.at[r][q] = v_mul(v_load(o + r * V_TILE + q * V_LANES), factor);
-        }
-      }
-    }
-    tile_accumulate_from(&acc, 0, left, task->v_row, w->scores, keys);
+V_INLINE void values_load(tile_acc *acc, const float *o, const float *factor, bool first) {
+  if (first) {
+    tile_zero(acc);
+    return;
+  }
+  V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+    v_f32 f = v_load(factor + q * V_LANES);
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-      V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
-        v_store(o + r * V_TILE + q * V_LANES, acc.at[r][q]);
-      }
+      acc->at[r][q] = v_mul(v_load(o + r * V_TILE + q * V_LANES), f);
     }
   }
+}
+
+V_INLINE void values_store(const tile_acc *acc, float *o) {
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+    V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+      v_store(o + r * V_TILE + q * V_LANES, acc->at[r][q]);
+    }
+  }
+}
+
+/* V_ROWS rows of O, for keys that every lane sees. `first`: there is nothing to rescale yet. */
+static V_NOINLINE void values_whole(const float *const left[V_ROWS], int64_t step,
+                                    const float *weights, int64_t keys, float *o,
+                                    const float *factor, bool first) {
+  tile_acc acc;
+  values_load(&acc, o, factor, first);
+  tile_accumulate_from(&acc, 0, left, step, weights, keys);
+  values_store(&acc, o);
 }
 
 /* One step of the staircase: vector `from` sees its first keys whole, its last ones by mask. */
@@ -289,38 +306,74 @@ V_INLINE void values_step(tile_acc *acc, const int from, const view *see, int64_
 }
 
 /* The same for a block on the diagonal. */
-static void values_edge(const work *w, const tile *t, const view *see, float *values,
-                        const float *v, bool first) {
+static V_NOINLINE void values_edge(const float *const left[V_ROWS], int64_t step,
+                                   const float *weights, const view *see, float *o,
+                                   const float *factor, bool first) {
+  tile_acc acc;
+  values_load(&acc, o, factor, first);
+  values_step(&acc, 0, see, 0, left, step, weights);
+  values_step(&acc, 1, see, see->end[0], left, step, weights);
+#if V_QUERIES > 2
+  values_step(&acc, 2, see, see->end[1], left, step, weights);
+#endif
+  values_store(&acc, o);
+}
+
+/* Where the V of a block lies: V_ROWS dims of key j start at at + d / V_ROWS * dims + j * key, `dim`
+ * apart. */
+typedef struct value_rows {
+  const float *at;
+  int64_t dims, dim, key;
+} value_rows;
+
+static value_rows values_in_place(const attn_attention_task *task, int64_t key) {
+  return (value_rows){task->v + key * task->v_row, V_ROWS * task->v_dim, task->v_dim, task->v_row};
+}
+
+/* Copies a block so that each pass of values_whole reads it front to back. Where it lies, a pass
+ * walks down a column: one short piece of each row, whose cache lines (and pages, in some layouts)
+ * fall on the same few sets. Pays from two tiles on. */
+static value_rows values_pack(const work *w, int64_t key, int64_t keys) {
   const attn_attention_task *task = w->task;
-  for (int64_t d = 0; d < task->value_size; d += V_ROWS) {
-    const float *left[V_ROWS];
-    tile_acc acc;
-    float *o = values + d * V_TILE;
-    tile_rows(left, v + d * task->v_dim, task->v_dim, task->value_size - d);
-    V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
-      v_f32 factor = v_load(t->factor + q * V_LANES);
-      V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-        acc.at[r][q] = first ? v_zero() : v_mul(v_load(o + r * V_TILE + q * V_LANES), factor);
+  const value_rows packed = {w->values, VALUE_PANEL, 1, V_ROWS};
+  for (int64_t first = 0; first < keys; first += PACK_KEYS) {
+    const int64_t last = first + PACK_KEYS < keys ? first + PACK_KEYS : keys;
+    for (int64_t d = 0; d < task->value_size; d += V_ROWS) {
+      const int64_t n = task->value_size - d;
+      float *to = w->values + d / V_ROWS * VALUE_PANEL + first * V_ROWS;
+      const float *from = task->v + (key + first) * task->v_row + d * task->v_dim;
+      for (int64_t j = first; j < last; j++, to += V_ROWS, from += task->v_row) {
+        if (n >= V_ROWS && task->v_dim == 1) {
+          memcpy(to, from, V_ROWS * sizeof(float));
+        } else {
+          for (int64_t r = 0; r < V_ROWS; r++) to[r] = r < n ? from[r * task->v_dim] : 0.0f;
+        }
       }
     }
-    values_step(&acc, 0, see, 0, left, task->v_row, w->scores);
-#if V_QUERIES > 1
-    values_step(&acc, 1, see, see->end[0], left, task->v_row, w->scores);
-#endif
-#if V_QUERIES > 2
-    values_step(&acc, 2, see, see->end[1], left, task->v_row, w->scores);
-#endif
-    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-      V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
-        v_store(o + r * V_TILE + q * V_LANES, acc.at[r][q]);
-      }
+  }
+  return packed;
+}
+
+static void values_block(const work *w, const tile *t, const view *see, float *values,
+                         const value_rows *v, int64_t keys, bool first) {
+  const int64_t size = w->task->value_size;
+  const float *at = v->at;
+  for (int64_t d = 0; d < size; d += V_ROWS, at += v->dims, values += V_ROWS * V_TILE) {
+    const float *left[V_ROWS];
+    /* Packed rows are padded. */
+    tile_rows(left, at, v->dim, v->at == w->values ? V_ROWS : size - d);
+    if (see->whole[0] == keys) {
+      values_whole(left, v->key, w->scores, keys, values, t->factor, first);
+    } else {
+      values_edge(left, v->key, w->scores, see, values, t->factor, first);
     }
   }
 }
 
 /* ---- one block, one tile ---- */
 
-static void block_step(const work *w, tile *t, int64_t key, int64_t keys, bool first) {
+static void block_step(const work *w, tile *t, const value_rows *v, int64_t key, int64_t keys,
+                       bool first) {
   const attn_attention_task *task = w->task;
   view see;
   view_block(&see, t, key, keys);
@@ -333,12 +386,7 @@ static void block_step(const work *w, tile *t, int64_t key, int64_t keys, bool f
     softmax_inline(w, t, &see, state);
   }
   if (w->dropout) dropout_block(w, t, &see, key);
-  const float *v = task->v + key * task->v_row;
-  if (see.whole[0] == keys) {
-    values_whole(w, t, state_values(state), v, keys, first);
-  } else {
-    values_edge(w, t, &see, state_values(state), v, first);
-  }
+  values_block(w, t, &see, state_values(state), v, keys, first);
 }
 
 /* ---- chunks and their merge tree ---- */
@@ -390,14 +438,19 @@ static void stack_finish(const work *w, tile *t) {
 static void chunk_step(work *w, int64_t chunk, bool *seen) {
   const int64_t begin = chunk * ATTN_KEY_CHUNK;
   const int64_t end = clamp(w->task->kv_len, begin, begin + ATTN_KEY_CHUNK);
+  const tile *last = &w->tile[w->tiles - 1];
   for (int64_t i = 0; i < w->tiles; i++) {
     seen[i] = w->tile[i].limit[V_TILE - 1] >= begin;
     if (seen[i]) state_clear(tile_state(w, &w->tile[i], w->tile[i].depth));
   }
   for (int64_t key = begin; key < end; key += ATTN_KEY_BLOCK) {
     const int64_t keys = end - key < ATTN_KEY_BLOCK ? end - key : ATTN_KEY_BLOCK;
+    const int64_t reach = last->limit[V_TILE - 1] + 1 - key; /* nothing behind it is read */
+    if (reach <= 0) break;
+    const value_rows v = w->values ? values_pack(w, key, reach < keys ? reach : keys)
+                                   : values_in_place(w->task, key);
     for (int64_t i = 0; i < w->tiles; i++) {
-      if (seen[i]) block_step(w, &w->tile[i], key, keys, key == begin);
+      if (seen[i]) block_step(w, &w->tile[i], &v, key, keys, key == begin);
     }
   }
   for (int64_t i = 0; i < w->tiles; i++) {
@@ -520,11 +573,16 @@ static int64_t levels_of(int64_t chunks) {
   return levels;
 }
 
+static int64_t packed_floats(int64_t value_size, int64_t tiles) {
+  return tiles < 2 ? 0 : (value_size + V_ROWS - 1) / V_ROWS * VALUE_PANEL;
+}
+
 size_t ATTN_NAME(attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
                                       int64_t lanes, bool dropout) {
+  const int64_t tiles = tiles_of(lanes);
   const int64_t block = ATTN_KEY_BLOCK * V_TILE * (dropout ? 2 : 1);
   const int64_t per_tile = head_size * V_TILE + levels_of(chunks) * state_floats(value_size);
-  return (size_t)(block + tiles_of(lanes) * per_tile) * sizeof(float);
+  return (size_t)(block + packed_floats(value_size, tiles) + tiles * per_tile) * sizeof(float);
 }
 
 size_t ATTN_NAME(combine_workspace)(int64_t value_size, int64_t count, int64_t lanes) {
@@ -570,7 +628,10 @@ void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task
   bool seen[MAX_TILES];
   const int64_t levels = levels_of(task->chunk_end - task->chunk_begin);
   w.scores = work_begin(&w, kernels, task, workspace, task->head_size * V_TILE, levels);
-  w.dropout = task->dropout ? w.scores + ATTN_KEY_BLOCK * V_TILE : NULL;
+  float *space = w.scores + ATTN_KEY_BLOCK * V_TILE;
+  const int64_t packed = packed_floats(task->value_size, w.tiles);
+  w.values = packed ? space : NULL;
+  w.dropout = task->dropout ? space + packed : NULL;
   for (int64_t i = 0; i < w.tiles; i++) pack_queries(&w, &w.tile[i]);
   for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) {
     chunk_step(&w, chunk, seen);

@@ -37,6 +37,7 @@
 #define ATTN_NAME(base) ATTN_NAME_(base, ATTN_ISA)
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
+#define V_NOINLINE __attribute__((noinline))
 
 #if defined(ATTN_ISA_avx512)
 #include "isa_avx512.h"

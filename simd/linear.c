@@ -22,8 +22,8 @@ V_INLINE void store_part(float *p, v_f32 a, int64_t n) {
 }
 
 /* Adds a run to what earlier runs left in y, and the bias after the last. `columns` of the panel exist. */
-static void tile_join(const tile_acc *acc, float *y, int64_t y_row, int64_t rows, int64_t columns,
-                      bool first, const float *bias) {
+V_INLINE void tile_join(const tile_acc *acc, float *y, int64_t y_row, int64_t rows, int64_t columns,
+                        bool first, const float *bias) {
   V_UNROLL for (int r = 0; r < V_ROWS; r++) {
     if (r >= rows) break;
     float *out = y + r * y_row;
@@ -37,6 +37,16 @@ static void tile_join(const tile_acc *acc, float *y, int64_t y_row, int64_t rows
   }
 }
 
+/* Not inlined: the accumulators need every register. */
+static V_NOINLINE void linear_tile(const float *const left[V_ROWS], const float *w, int64_t depth,
+                                   float *y, int64_t y_row, int64_t rows, int64_t columns,
+                                   bool first, const float *bias) {
+  tile_acc acc;
+  tile_zero(&acc);
+  tile_accumulate_from(&acc, 0, left, 1, w, depth);
+  tile_join(&acc, y, y_row, rows, columns, first, bias);
+}
+
 static void panel_run(const attn_linear_task *task, int64_t column, int64_t k, int64_t depth) {
   const float *w = task->w + (column * task->depth + k * V_TILE);
   const bool last = k + depth == task->depth;
@@ -44,12 +54,9 @@ static void panel_run(const attn_linear_task *task, int64_t column, int64_t k, i
   for (int64_t row = 0; row < task->rows; row += V_ROWS) {
     const float *left[V_ROWS];
     const int64_t rows = task->rows - row < V_ROWS ? task->rows - row : V_ROWS;
-    tile_acc acc;
     tile_rows(left, task->x + row * task->x_row + k, task->x_row, rows);
-    tile_zero(&acc);
-    tile_accumulate_from(&acc, 0, left, 1, w, depth);
-    tile_join(&acc, task->y + row * task->y_row + column, task->y_row, rows, task->columns - column,
-              k == 0, bias);
+    linear_tile(left, w, depth, task->y + row * task->y_row + column, task->y_row, rows,
+                task->columns - column, k == 0, bias);
   }
 }
 
