@@ -10,7 +10,7 @@ echo "== build"
 cmake --build build --parallel "$(nproc)" --target attn_cli
 echo "== the machine"
 build/cli/attn info
+echo "== the layer, on bundled data"
 for case in nnx_d256_h2_T20 linen_d128_h4_T257_B3; do
-  echo "== the layer: tests/data/$case.safetensors"
   build/cli/attn run "tests/data/$case.safetensors" --repeat 100
 done
