@@ -18,7 +18,7 @@ fail() {
 }
 
 run='gcc libc6-dev cmake make pkgconf libsleef-dev libjansson-dev'
-test="$run g++ libbenchmark-dev"
+test="$run g++ libbenchmark-dev libsimde-dev"
 ci="$test binutils git clang-19 clang-format-19 clang-tidy-19 libomp-19-dev libclang-rt-19-dev
   qemu-user-static gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross"
 ci_arm64='libc6:arm64 libstdc++6:arm64 libgomp1:arm64 libsleef-dev:arm64 libbenchmark-dev:arm64
