@@ -221,8 +221,10 @@ static void selection(void) {
     const char *name = attn_isa_compiled(i);
     bool supported = attn_isa_supported(name);
     CHECK_STATUS(attn_select(name, NULL), supported ? ATTN_OK : ATTN_UNSUPPORTED);
-    if (!supported) check_message(name, __FILE__, __LINE__);
-    else CHECK(strcmp(attn_isa_name(), name) == 0);
+    if (!supported)
+      check_message(name, __FILE__, __LINE__);
+    else
+      CHECK(strcmp(attn_isa_name(), name) == 0);
     CHECK_OK(attn_select(isa, exp));
   }
   CHECK(attn_isa_compiled(-1) == NULL && attn_isa_compiled(1000) == NULL);

@@ -38,8 +38,8 @@ static uint64_t xgetbv(void *user) {
   return m->xcr0;
 }
 
-enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };             /* leaf 1, ecx */
-enum { AVX2 = 1 << 5, F = 1 << 16, DQ = 1 << 17, BW = 1 << 30 };      /* leaf 7, ebx */
+enum { FMA = 1 << 12, OSXSAVE = 1 << 27, AVX = 1 << 28 };        /* leaf 1, ecx */
+enum { AVX2 = 1 << 5, F = 1 << 16, DQ = 1 << 17, BW = 1 << 30 }; /* leaf 7, ebx */
 #define VL (1u << 31)
 #define ALL1 ((uint32_t)(FMA | OSXSAVE | AVX))
 #define ALL7 ((uint32_t)(AVX2 | F | DQ | BW) | VL)

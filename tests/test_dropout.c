@@ -74,8 +74,14 @@ static void share(void) {
 static void unrelated(void) {
   static const struct {
     uint64_t seed, offset;
-  } draws[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, UINT64_C(1) << 32}, {1 + (UINT64_C(1) << 32), 0},
-               {UINT64_MAX, 0}, {0, UINT64_MAX}};
+  } draws[] = {{0, 0},
+               {0, 1},
+               {1, 0},
+               {1, 1},
+               {1, UINT64_C(1) << 32},
+               {1 + (UINT64_C(1) << 32), 0},
+               {UINT64_MAX, 0},
+               {0, UINT64_MAX}};
   enum { DRAWS = sizeof(draws) / sizeof(draws[0]), HEADS = 8, MASKS = DRAWS * HEADS };
   problem p = mask_problem(2, 4, N, N);
   uint8_t *masks = check_alloc((size_t)MASKS * N * N);

@@ -20,7 +20,9 @@ static void philox(void) {
   } known[] = {
       {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
       {UINT64_MAX, UINT64_MAX, UINT64_MAX, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-      {UINT64_C(0x85a308d3243f6a88), UINT64_C(0x0370734413198a2e), UINT64_C(0x299f31d0a4093822),
+      {UINT64_C(0x85a308d3243f6a88),
+       UINT64_C(0x0370734413198a2e),
+       UINT64_C(0x299f31d0a4093822),
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   check_context("philox");
@@ -36,11 +38,21 @@ static void quotas(void) {
   static const struct {
     const char *text;
     int32_t want;
-  } files[] = {{"max 100000\n", INT32_MAX},  {"200000 100000\n", 2},  {"250000 100000\n", 3},
-               {"100000 100000\n", 1},       {"1000 100000\n", 1},    {"50000 20000", 3},
-               {"", INT32_MAX},              {"max\n", INT32_MAX},    {"-1 100000\n", INT32_MAX},
-               {"0 100000\n", INT32_MAX},    {"200000\n", INT32_MAX}, {"200000 0\n", INT32_MAX},
-               {"200000 x\n", INT32_MAX},    {"junk\n", INT32_MAX},   {"200000 -5\n", INT32_MAX},
+  } files[] = {{"max 100000\n", INT32_MAX},
+               {"200000 100000\n", 2},
+               {"250000 100000\n", 3},
+               {"100000 100000\n", 1},
+               {"1000 100000\n", 1},
+               {"50000 20000", 3},
+               {"", INT32_MAX},
+               {"max\n", INT32_MAX},
+               {"-1 100000\n", INT32_MAX},
+               {"0 100000\n", INT32_MAX},
+               {"200000\n", INT32_MAX},
+               {"200000 0\n", INT32_MAX},
+               {"200000 x\n", INT32_MAX},
+               {"junk\n", INT32_MAX},
+               {"200000 -5\n", INT32_MAX},
                {"9999999999 1\n", INT32_MAX}};
   char root[] = "/tmp/attn-cgroup-XXXXXX", path[64];
   CHECK(mkdtemp(root) != NULL);

@@ -102,11 +102,10 @@ static double check_oracle(const built *b, int64_t batch, int64_t len, const flo
 }
 
 static void check_form(const form *f, int64_t batch, int64_t len) {
-  check_context("d_model %lld, heads %lld/%lld of %lld, %s%s%s, B%lld T%lld",
-                (long long)f->d_model, (long long)f->heads, (long long)f->kv_heads,
-                (long long)f->head_size, f->fused ? "fused" : "separate",
-                f->bias ? "" : ", no bias", f->transposed ? ", (out, in)" : "", (long long)batch,
-                (long long)len);
+  check_context("d_model %lld, heads %lld/%lld of %lld, %s%s%s, B%lld T%lld", (long long)f->d_model,
+                (long long)f->heads, (long long)f->kv_heads, (long long)f->head_size,
+                f->fused ? "fused" : "separate", f->bias ? "" : ", no bias",
+                f->transposed ? ", (out, in)" : "", (long long)batch, (long long)len);
   built b = build(f);
   if (!b.layer) {
     demolish(&b);

@@ -28,8 +28,7 @@ static attn_layer_weights good_weights(void) {
 
 static void check_words(const char *words, int line) {
   const char *message = attn_last_error();
-  check_report(message[0] && !strchr(message, '\n'), __FILE__, line, "not one line: '%s'",
-               message);
+  check_report(message[0] && !strchr(message, '\n'), __FILE__, line, "not one line: '%s'", message);
   char copy[128];
   snprintf(copy, sizeof(copy), "%s", words);
   for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
@@ -155,8 +154,10 @@ static void forward(void) {
   check_context("nothing to do");
   for (int n = 0; n < 2; n++) {
     attn_layer_params p = good;
-    if (n == 0) p.batch = 0;
-    else p.len = 0;
+    if (n == 0)
+      p.batch = 0;
+    else
+      p.len = 0;
     CHECK_OK(attn_layer_forward(NULL, layer, &p));
   }
   CHECK(canary_intact(y, B * T * D));

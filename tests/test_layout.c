@@ -32,9 +32,12 @@ static strides strides_of(const layout *l, int64_t b, int64_t h, int64_t t, int6
     bool backwards = axis < 'a';
     int64_t extent, *to;
     switch (axis) {
-    case 'b': case 'B': extent = b, to = &s.b; break;
-    case 'h': case 'H': extent = h, to = &s.h; break;
-    case 't': case 'T': extent = t, to = &s.t; break;
+    case 'b':
+    case 'B': extent = b, to = &s.b; break;
+    case 'h':
+    case 'H': extent = h, to = &s.h; break;
+    case 't':
+    case 'T': extent = t, to = &s.t; break;
     default: extent = d, to = &s.d; break;
     }
     *to = backwards ? -step : step;
@@ -55,14 +58,15 @@ static float *spread(const float *dense, const layout *l, int64_t B, int64_t H, 
     for (int64_t h = 0; h < H; h++)
       for (int64_t t = 0; t < T; t++)
         for (int64_t d = 0; d < D; d++)
-          out[s.first + b * s.b + h * s.h + t * s.t + d * s.d] = dense[((b * H + h) * T + t) * D + d];
+          out[s.first + b * s.b + h * s.h + t * s.t + d * s.d] =
+              dense[((b * H + h) * T + t) * D + d];
   *view = (attn_input){out + s.first, s.b, s.h, s.t, s.d};
   return out;
 }
 
 /* Runs p with all arrays by these layouts; the gaps of the output must stay untouched. */
-static void run_as(problem *p, const bits *want, const layout *q, const layout *k,
-                   const layout *v, const layout *o) {
+static void run_as(problem *p, const bits *want, const layout *q, const layout *k, const layout *v,
+                   const layout *o) {
   shape s = p->shape;
   attn_params a = p->params;
   float *qs = spread(p->q, q, s.batch, s.q_heads, s.q_len, s.head_size, &a.q);
@@ -107,9 +111,10 @@ static void all_orders(void) {
                                    {"BHTD", 0, 0}, {"dthb", 0, 0}, {"bThd", 2, 0}, {"tdbh", 1, 7},
                                    {"bhTd", 0, 2}, {"hbtD", 0, 0}};
   enum { LAYOUTS = sizeof(layouts) / sizeof(layouts[0]) };
-  static const shape shapes[] = {
-      {2, 4, 2, 21, 30, 12, 9}, {1, 2, 2, 6, 6, 8, 8}, {1, 3, 1, 1, 600, 16, 20},
-      {2, 2, 1, 70, 70, 33, 31}};
+  static const shape shapes[] = {{2, 4, 2, 21, 30, 12, 9},
+                                 {1, 2, 2, 6, 6, 8, 8},
+                                 {1, 3, 1, 1, 600, 16, 20},
+                                 {2, 2, 1, 70, 70, 33, 31}};
   for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
     problem p = problem_random(shapes[i], seed);
     bits want = bits_of(&p, 1);

@@ -9,6 +9,9 @@
  *   growth     many calls with changing thread counts
  *   long       131072 rows: memory beyond the tensors */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_setaffinity */
+#endif
 #include "exact.h"
 #include <dirent.h>
 #include <sched.h>
@@ -63,7 +66,7 @@ static void default_threads(int want, bool bind) {
   if (bind) {
     cpu_set_t set;
     CHECK(sched_getaffinity(0, sizeof(set), &set) == 0);
-    int cpu = 0;
+    size_t cpu = 0;
     while (!CPU_ISSET(cpu, &set)) cpu++;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
@@ -176,12 +179,17 @@ static void long_sequence(void) {
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   const char *subject = argc > 1 ? argv[1] : "";
-  if (strcmp(subject, "threads") == 0) threads();
+  if (strcmp(subject, "threads") == 0)
+    threads();
   else if (strcmp(subject, "default") == 0 && argc > 2)
     default_threads((int)strtol(argv[2], NULL, 10), argc > 3);
-  else if (strcmp(subject, "stack") == 0) stack();
-  else if (strcmp(subject, "growth") == 0) growth();
-  else if (strcmp(subject, "long") == 0) long_sequence();
-  else printf("usage: %s threads|default N [bind]|stack|growth|long\n", argv[0]);
+  else if (strcmp(subject, "stack") == 0)
+    stack();
+  else if (strcmp(subject, "growth") == 0)
+    growth();
+  else if (strcmp(subject, "long") == 0)
+    long_sequence();
+  else
+    printf("usage: %s threads|default N [bind]|stack|growth|long\n", argv[0]);
   return check_done();
 }

@@ -21,10 +21,11 @@ static const uint64_t seed = 9001;
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
-static uint64_t get_mode(void) { return _mm_getcsr(); }
+/* Without the six flags that any inexact operation may raise. */
+static uint64_t get_mode(void) { return _mm_getcsr() & 0xffc0; }
 static void set_mode(uint64_t mode) { _mm_setcsr((unsigned)mode); }
 /* Flush and denormals-are-zero; rounding down, up, to zero; invalid operations and overflow trap. */
-static const uint64_t modes[] = {0x1f80, 0x9fc0, 0x3f80, 0x5f80, 0x7f80, 0x1b00, 0xffc0, 0x1fbf};
+static const uint64_t modes[] = {0x1f80, 0x9fc0, 0x3f80, 0x5f80, 0x7f80, 0x1b00, 0xffc0};
 #else
 static uint64_t get_mode(void) {
   uint64_t mode;
@@ -75,7 +76,7 @@ static void floating_point_mode(void) {
     canary_fill(y, 40 * 24);
     attn_layer *layer = NULL;
     attn_plan *plan = NULL;
-    attn_status status[5];
+    attn_status status[5] = {ATTN_OK};
     set_mode(modes[n]);
     const uint64_t set = get_mode(); /* some bits may not exist */
     p.params.num_threads = 1 + n % 3;

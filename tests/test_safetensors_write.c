@@ -66,6 +66,10 @@ static void test_layout(void) {
   CHECK(strcmp(attn_file_metadata(file, "form"), "x\"y") == 0);
   attn_file_close(file);
   CHECK_OK(attn_file_write(scratch_path(), NULL, 0, NULL, 0));
+  raw = fopen(scratch_path(), "rb");
+  CHECK_INT(fread(got, 1, sizeof(got), raw), 16);
+  fclose(raw);
+  CHECK(memcmp(got, "\x08\0\0\0\0\0\0\0{}      ", 16) == 0);
   readable("a written file without tensors");
 }
 
@@ -146,6 +150,14 @@ static void test_write_targets(void) {
   write_refused("onto a device", "/dev/null", &good, 1, NULL, 0, ATTN_IO_ERROR,
                 "not a regular file");
   CHECK(stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
+  CHECK_INT(symlink("/dev/null", link_path), 0);
+  write_refused("onto a link to a device", link_path, &good, 1, NULL, 0, ATTN_IO_ERROR,
+                "not a regular file");
+  CHECK_INT(unlink(link_path), 0);
+  CHECK_INT(symlink("no such file", link_path), 0);
+  write_refused("onto a link to nothing", link_path, &good, 1, NULL, 0, ATTN_IO_ERROR,
+                "No such file or directory");
+  CHECK_INT(unlink(link_path), 0);
   check_context("writing through a link");
   CHECK_OK(attn_file_write(scratch_path(), &good, 1, NULL, 0));
   CHECK_INT(symlink(strrchr(scratch_path(), '/') + 1, link_path), 0);

@@ -66,8 +66,10 @@ static void one(shape s, bool causal, int32_t threads) {
                   side == GUARD_BEFORE ? "before" : "after");
     fenced f = fence(&p, (guard_side)side);
     CHECK_OK(attn_forward(NULL, &p.params));
-    if (side == GUARD_BEFORE) problem_check(&p);
-    else CHECK_BITS(p.params.o.data, p.o, p.o_count);
+    if (side == GUARD_BEFORE)
+      problem_check(&p);
+    else
+      CHECK_BITS(p.params.o.data, p.o, p.o_count);
     memcpy(p.o, p.params.o.data, p.o_count * sizeof(float));
     unfence(&f);
     p.params = before;
@@ -96,12 +98,12 @@ static void lengths(void) {
 /* Unequal head sizes, many lanes per key head, blocks and chunks of keys not filled, wide heads. */
 static void others(void) {
   static const shape shapes[] = {
-      {1, 2, 2, 5, 5, 6, 11},        {1, 2, 2, 5, 5, 11, 6},       {1, 1, 1, 4, 4, 3, 1},
-      {2, 9, 3, 1, 5, 64, 64},       {1, 7, 7, 1, 13, 9, 5},       {1, 71, 1, 3, 20, 16, 16},
-      {1, 1, 1, 3, 511, 8, 8},       {1, 1, 1, 3, 513, 8, 8},      {1, 2, 1, 2, 1537, 12, 20},
-      {1, 1, 1, 385, 385, 8, 8},     {1, 2, 2, 4, 4, 512, 512},    {1, 1, 1, 5, 9, 257, 255},
-      {1, 1, 1, 5, 9, 320, 320},     {1, 1, 1, 5, 9, 576, 512},    {1, 1, 1, 9, 9, 1024, 1024},
-      {1, 2, 1, 40, 40, 1024, 1023}, {1, 1, 1, 33, 40, 1023, 1},   {1, 1, 1, 2, 40, 1, 1024},
+      {1, 2, 2, 5, 5, 6, 11},        {1, 2, 2, 5, 5, 11, 6},     {1, 1, 1, 4, 4, 3, 1},
+      {2, 9, 3, 1, 5, 64, 64},       {1, 7, 7, 1, 13, 9, 5},     {1, 71, 1, 3, 20, 16, 16},
+      {1, 1, 1, 3, 511, 8, 8},       {1, 1, 1, 3, 513, 8, 8},    {1, 2, 1, 2, 1537, 12, 20},
+      {1, 1, 1, 385, 385, 8, 8},     {1, 2, 2, 4, 4, 512, 512},  {1, 1, 1, 5, 9, 257, 255},
+      {1, 1, 1, 5, 9, 320, 320},     {1, 1, 1, 5, 9, 576, 512},  {1, 1, 1, 9, 9, 1024, 1024},
+      {1, 2, 1, 40, 40, 1024, 1023}, {1, 1, 1, 33, 40, 1023, 1}, {1, 1, 1, 2, 40, 1, 1024},
       {3, 4, 2, 20, 31, 48, 40},     {1, 1, 1, 600, 600, 20, 20}};
   for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
     one(shapes[i], true, 1);

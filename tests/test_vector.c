@@ -20,10 +20,10 @@
 #define FUSED 1
 #endif
 
-static const float specials[] = {0.0f,     -0.0f,     1.0f,     -1.0f,    0.5f,      1.5f,
-                                 -2.75f,   3e38f,     -3e38f,   1e-38f,   -1e-38f,   1e-45f,
-                                 -1e-42f,  INFINITY,  -INFINITY, NAN,     16777216.f, 0.1f,
-                                 -126.0f,  1.0000001f, 0.99999994f, 88.0f, -103.9f,   7e-20f};
+static const float specials[] = {0.0f,    -0.0f,      1.0f,        -1.0f,  0.5f,       1.5f,
+                                 -2.75f,  3e38f,      -3e38f,      1e-38f, -1e-38f,    1e-45f,
+                                 -1e-42f, INFINITY,   -INFINITY,   NAN,    16777216.f, 0.1f,
+                                 -126.0f, 1.0000001f, 0.99999994f, 88.0f,  -103.9f,    7e-20f};
 enum { SPECIALS = sizeof(specials) / sizeof(specials[0]) };
 
 /* Calls body for many vectors of three operands: all pairs of specials, then random bits. */
@@ -59,8 +59,9 @@ static void compare(const char *what, v_f32 got, const float *want) {
   float out[V_LANES];
   v_store(out, got);
   for (int i = 0; i < V_LANES; i++)
-    check_report(same(out[i], want[i]), __FILE__, __LINE__, "%s lane %d: got %.9g (%08x), want %.9g",
-                 what, i, (double)out[i], float_bits(out[i]), (double)want[i]);
+    check_report(same(out[i], want[i]), __FILE__, __LINE__,
+                 "%s lane %d: got %.9g (%08x), want %.9g", what, i, (double)out[i],
+                 float_bits(out[i]), (double)want[i]);
 }
 
 #define COMPARE(wrapper, scalar)                                                                   \
@@ -187,6 +188,18 @@ static void transpose(void) {
   }
 }
 
+/* The library's function of the kind that this set must agree with: without FMA for generic, where
+ * a vector of it takes a quarter of the time of the scalar one that the wrapper calls. */
+static v_f32 library_exp2(v_f32 d) {
+#if defined(ATTN_ISA_generic) && !defined(ATTN_GENERIC_FMA) && defined(__x86_64__)
+  return (v_f32)Sleef_cinz_exp2f4_u10sse2((__m128)d);
+#elif defined(ATTN_ISA_generic) && defined(__FMA__)
+  return (v_f32)Sleef_finz_exp2f4_u10avx2128((__m128)d);
+#else
+  return v_sleef_exp2(d);
+#endif
+}
+
 /* exp2 of 1024 floats from `bits` on, `stride` apart: the wrapper against the library. Returns in
  * how many vectors they differ. */
 static uint64_t exp2_differs(uint32_t bits, uint32_t stride) {
@@ -199,7 +212,8 @@ static uint64_t exp2_differs(uint32_t bits, uint32_t stride) {
   for (int i = 0; i < AT_ONCE; i += V_LANES) {
     v_f32 d = v_load(x + i), got = v_exp2(d);
     /* Equal as numbers: neither is NaN or -0 here. */
-    count += !v_all(v_eq(got, v_sleef_exp2(d))) || !v_all(v_eq(got, v_exp2_sleef(d)));
+    count += !v_all(v_eq(got, library_exp2(d)));
+    if (stride > 1) count += !v_all(v_eq(got, v_exp2_sleef(d)));
   }
   return count;
 }
@@ -209,7 +223,8 @@ static void exp2_equals_sleef(void) {
   const uint32_t first = 0x80000000u, last = float_bits(-126.0f);
   const uint32_t stride = check_full() ? 1 : 257;
   uint64_t bad = 0, blocks = 0;
-  for (uint64_t bits = first; bits + 1023u * (uint64_t)stride <= last; bits += 1024u * (uint64_t)stride)
+  for (uint64_t bits = first; bits + 1023u * (uint64_t)stride <= last;
+       bits += 1024u * (uint64_t)stride)
     bad += exp2_differs((uint32_t)bits, stride), blocks++;
   bad += exp2_differs(last - 1023u, 1); /* the end, whole */
   check_context("exp2 on %llu floats of [-126, -0]", (unsigned long long)(blocks * 1024));
@@ -217,7 +232,7 @@ static void exp2_equals_sleef(void) {
 }
 
 static void exp2_elsewhere(void) {
-  static const float zero[] = {-126.00001f, -127.0f, -149.0f, -150.0f, -1000.0f,
+  static const float zero[] = {-126.00001f, -127.0f,   -149.0f, -150.0f, -1000.0f,
                                -3e38f,      -INFINITY, -126.5f, -200.0f, -1e10f};
   float want[V_LANES];
   check_context("exp2 below -126, of 0 and of NaN");
@@ -233,8 +248,8 @@ static void exp2_elsewhere(void) {
       check_report(false, __FILE__, __LINE__, "v_exp2(%g) is %g", (double)from_bits(bits),
                    (double)out[0]);
   }
-  static const float exact[][2] = {{0.0f, 1.0f},   {-0.0f, 1.0f},  {-1.0f, 0.5f},
-                                   {-2.0f, 0.25f}, {-126.0f, 0x1p-126f}};
+  static const float exact[][2] = {
+      {0.0f, 1.0f}, {-0.0f, 1.0f}, {-1.0f, 0.5f}, {-2.0f, 0.25f}, {-126.0f, 0x1p-126f}};
   for (size_t n = 0; n < sizeof(exact) / sizeof(exact[0]); n++) {
     for (int i = 0; i < V_LANES; i++) want[i] = exact[n][1];
     compare("v_exp2", v_exp2(v_set1(exact[n][0])), want);
