@@ -166,7 +166,8 @@ check "an input was overwritten" cmp "$case" "$work/linen_d128_h4_T17_B3.safeten
 check "an input was overwritten" cmp "$params" "$work/linen_d128_h4.params.safetensors"
 expect 1 'cannot write .*/none/y: No such file or directory' run "$case" -o "$work/none/y"
 expect 1 "cannot write $work: Is a directory" run "$case" -o "$work"
-expect 1 'cannot write /dev/null: it is not a regular file' run "$case" -o /dev/null
+mkfifo "$work/pipe"
+expect 1 'cannot write .*/pipe: it is not a regular file' run "$case" -o "$work/pipe"
 checks=$((checks + 1))
 if [ -w /dev/full ] && run info >/dev/full 2>"$work/err"; then
   fail "a full standard output is not noticed"
