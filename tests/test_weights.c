@@ -253,6 +253,42 @@ static void test_left_to_file(void) {
   }
 }
 
+/* What is given must fit what the file says; and the file cannot say it with a kernel of another rank. */
+static void test_given_beside_file(void) {
+  builder b = build(FLAX, ATTN_F32, true, "", 0);
+  attn_layer *layer = NULL;
+  for (int i = 0; i < 2; i++) {
+    check_context("Flax: num_heads from the file, %s given", i ? "head size" : "kv heads");
+    attn_layer_config c = ATTN_LAYER_CONFIG_INIT;
+    if (i == 0)
+      c.has_num_kv_heads = true, c.num_kv_heads = HKV / 2;
+    else
+      c.has_head_size = true, c.head_size = DH + 1;
+    CHECK_STATUS(create(&c, &b, NULL, false, &layer), ATTN_BAD_FILE);
+    CHECK(strstr(attn_last_error(), i == 0 ? "'key/kernel' has shape [6,2,5]"
+                                           : "'query/kernel' has shape [6,4,5]") != NULL);
+  }
+  free_builder(&b);
+  for (form f = LINEN; f < FORMS; f++)
+    for (int32_t rank = 1; rank <= 4; rank++) {
+      if (rank == (f == FLAX ? 3 : 2)) continue;
+      check_context("%s: d_model from a kernel of rank %d", form_names[f], (int)rank);
+      b = build(f, ATTN_F32, false, "", 0);
+      const char *name = kernel_names[f][kernel_names[f][0] ? 0 : 1];
+      for (int i = 0; i < b.count; i++)
+        if (strcmp(b.tensors[i].name, name) == 0) {
+          b.tensors[i].rank = rank;
+          for (int j = f == FLAX ? 3 : 2; j < rank; j++) b.tensors[i].shape[j] = 1;
+        }
+      attn_layer_config c = config();
+      c.d_model = 0;
+      CHECK_STATUS(create(&c, &b, NULL, false, &layer), ATTN_BAD_FILE);
+      CHECK(strstr(attn_last_error(), name) && strstr(attn_last_error(), "has shape ["));
+      free_builder(&b);
+    }
+  CHECK(layer == NULL);
+}
+
 /* Fused weights stored either way round, square parts throughout: only the name can tell. With one row
  * the output is the row's value vector, here times the identity. */
 static void test_fused_by_name(void) {
@@ -436,6 +472,7 @@ int main(int argc, char **argv) {
   fill();
   test_forms();
   test_left_to_file();
+  test_given_beside_file();
   test_fused_by_name();
   test_missing();
   test_misshapen();
