@@ -22,10 +22,6 @@
 
 enum { MAX_TILES = ATTN_TASK_TILES };
 
-/* A panel of packed V: V_ROWS dims of a block of keys, and a gap so that panels do not all start
- * on one cache set. PACK_KEYS keys of a panel fill whole cache lines. */
-enum { VALUE_PANEL = ATTN_KEY_BLOCK * V_ROWS + 16, PACK_KEYS = 4 };
-
 /* ---- state of a tile: per lane a maximum m, a sum l, and value_size unnormalised values ---- */
 
 static int64_t padded(int64_t value_size) {
@@ -41,7 +37,7 @@ static float *state_values(float *state) { return state + 2 * V_TILE; }
 
 typedef struct tile {
   int64_t lane, lanes;   /* of the task's numbering; the rest of the tile is padding */
-  int64_t limit[V_TILE]; /* last key that a lane sees; never decreases */
+  int32_t limit[V_TILE]; /* last key that a lane sees; never decreases */
   float *query;          /* head_size x V_TILE, transposed, sign of the scale folded in */
   float *stack;          /* states waiting for their right sibling, then the one in work */
   int64_t depth;         /* states on the stack */
@@ -52,8 +48,9 @@ typedef struct tile {
 typedef struct work {
   const attn_attention_task *task;
   float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
-  float *values;  /* a block of V, packed; NULL: read where it lies */
+  float *near;    /* room for a block of K and one of V; NULL: read where they lie */
   float *dropout; /* the shape of the scores; NULL without dropout */
+  int64_t reach;  /* keys that any lane sees; nothing behind is read */
   float weight_scale, lse_scale;
   bool exp_sleef;
   int64_t tiles;
@@ -78,6 +75,11 @@ static int64_t clamp(int64_t a, int64_t low, int64_t high) {
 }
 
 static void view_block(view *see, const tile *t, int64_t key, int64_t keys) {
+  if (t->limit[0] >= key + keys - 1) {
+    for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)keys;
+    for (int q = 0; q < V_QUERIES; q++) see->whole[q] = see->end[q] = keys;
+    return;
+  }
   for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)clamp(t->limit[i] - key, -1, keys);
   for (int q = 0; q < V_QUERIES; q++) {
     see->whole[q] = clamp(see->limit[q * V_LANES] + 1, 0, keys);
@@ -89,6 +91,64 @@ V_INLINE v_i32 view_limit(const view *see, int q) {
   v_i32 limit;
   memcpy(&limit, see->limit + q * V_LANES, sizeof(limit));
   return limit;
+}
+
+/* ---- the keys of a block ---- */
+
+typedef struct key_block {
+  int64_t key, keys;
+  const float *k, *v;
+  int64_t k_row, k_dim, v_row, v_dim;
+  int64_t ahead; /* keys before this one have been prefetched */
+} key_block;
+
+static void copy_rows(float *to, const float *from, int64_t row, int64_t dim, int64_t size,
+                      int64_t rows) {
+  for (int64_t j = 0; j < rows; j++, to += size, from += row) {
+    if (dim == 1) {
+      memcpy(to, from, (size_t)size * sizeof(float));
+    } else {
+      for (int64_t d = 0; d < size; d++) to[d] = from[d * dim];
+    }
+  }
+}
+
+/* Rows with gaps between them are copied close together, since strides of whole pages put every
+ * row on the same few cache sets; several tiles then share the copy. */
+static key_block block_begin(const work *w, int64_t key, int64_t keys) {
+  const attn_attention_task *task = w->task;
+  const int64_t size = task->head_size, value_size = task->value_size;
+  key_block b = {key,
+                 keys,
+                 task->k + key * task->k_row,
+                 task->v + key * task->v_row,
+                 task->k_row,
+                 task->k_dim,
+                 task->v_row,
+                 task->v_dim,
+                 key + keys};
+  if (w->near && (b.k_row != size || b.k_dim != 1)) {
+    copy_rows(w->near, b.k, b.k_row, b.k_dim, size, keys);
+    b.k = w->near, b.k_row = size, b.k_dim = 1;
+  }
+  if (w->near && (b.v_row != value_size || b.v_dim != 1)) {
+    float *near = w->near + ATTN_KEY_BLOCK * size;
+    copy_rows(near, b.v, b.v_row, b.v_dim, value_size, keys);
+    b.v = near, b.v_row = value_size, b.v_dim = 1;
+  }
+  return b;
+}
+
+static void prefetch_row(const float *p, int64_t size) {
+  for (int64_t d = 0; d < size; d += 16) __builtin_prefetch(p + d, 0, 2);
+}
+
+/* One key of the next block on its way to the second cache level; called at intervals. */
+static void block_prefetch(const work *w, key_block *b) {
+  if (b->ahead >= w->reach || b->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
+  prefetch_row(w->task->k + b->ahead * w->task->k_row, w->task->head_size);
+  prefetch_row(w->task->v + b->ahead * w->task->v_row, w->task->value_size);
+  b->ahead++;
 }
 
 /* ---- scores ---- */
@@ -149,9 +209,8 @@ static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const
 }
 
 /* Scores of a block, and in t->block_max their maximum over visible keys. */
-static void scores_block(const work *w, tile *t, const view *see, const float *k, int64_t keys) {
-  const attn_attention_task *task = w->task;
-  const int64_t size = task->head_size;
+static void scores_block(const work *w, tile *t, const view *see, key_block *block) {
+  const int64_t keys = block->keys;
   for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
   const int64_t last = see->end[V_QUERIES - 1];
   int64_t edge = last; /* from here on the maximum is taken by mask */
@@ -162,9 +221,11 @@ static void scores_block(const work *w, tile *t, const view *see, const float *k
     const bool whole = key + rows <= see->whole[0];
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
-    tile_rows(left, k + key * task->k_row, task->k_row, rows);
+    tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
+    block_prefetch(w, block);
     float *scores = w->scores + key * V_TILE;
-    scores_tile(from, left, task->k_dim, t->query, size, scores, whole ? t->block_max : NULL);
+    scores_tile(from, left, block->k_dim, t->query, w->task->head_size, scores,
+                whole ? t->block_max : NULL);
   }
   for (int q = 0; q < V_QUERIES; q++) {
     v_f32 m = v_load(t->block_max + q * V_LANES);
@@ -319,74 +380,35 @@ static V_NOINLINE void values_edge(const float *const left[V_ROWS], int64_t step
   values_store(&acc, o);
 }
 
-/* Where the V of a block lies: V_ROWS dims of key j start at at + d / V_ROWS * dims + j * key, `dim`
- * apart. */
-typedef struct value_rows {
-  const float *at;
-  int64_t dims, dim, key;
-} value_rows;
-
-static value_rows values_in_place(const attn_attention_task *task, int64_t key) {
-  return (value_rows){task->v + key * task->v_row, V_ROWS * task->v_dim, task->v_dim, task->v_row};
-}
-
-/* Copies a block so that each pass of values_whole reads it front to back. Where it lies, a pass
- * walks down a column: one short piece of each row, whose cache lines (and pages, in some layouts)
- * fall on the same few sets. Pays from two tiles on. */
-static value_rows values_pack(const work *w, int64_t key, int64_t keys) {
-  const attn_attention_task *task = w->task;
-  const value_rows packed = {w->values, VALUE_PANEL, 1, V_ROWS};
-  for (int64_t first = 0; first < keys; first += PACK_KEYS) {
-    const int64_t last = first + PACK_KEYS < keys ? first + PACK_KEYS : keys;
-    for (int64_t d = 0; d < task->value_size; d += V_ROWS) {
-      const int64_t n = task->value_size - d;
-      float *to = w->values + d / V_ROWS * VALUE_PANEL + first * V_ROWS;
-      const float *from = task->v + (key + first) * task->v_row + d * task->v_dim;
-      for (int64_t j = first; j < last; j++, to += V_ROWS, from += task->v_row) {
-        if (n >= V_ROWS && task->v_dim == 1) {
-          memcpy(to, from, V_ROWS * sizeof(float));
-        } else {
-          for (int64_t r = 0; r < V_ROWS; r++) to[r] = r < n ? from[r * task->v_dim] : 0.0f;
-        }
-      }
-    }
-  }
-  return packed;
-}
-
 static void values_block(const work *w, const tile *t, const view *see, float *values,
-                         const value_rows *v, int64_t keys, bool first) {
+                         const key_block *block, bool first) {
   const int64_t size = w->task->value_size;
-  const float *at = v->at;
-  for (int64_t d = 0; d < size; d += V_ROWS, at += v->dims, values += V_ROWS * V_TILE) {
+  for (int64_t d = 0; d < size; d += V_ROWS, values += V_ROWS * V_TILE) {
     const float *left[V_ROWS];
-    /* Packed rows are padded. */
-    tile_rows(left, at, v->dim, v->at == w->values ? V_ROWS : size - d);
-    if (see->whole[0] == keys) {
-      values_whole(left, v->key, w->scores, keys, values, t->factor, first);
+    tile_rows(left, block->v + d * block->v_dim, block->v_dim, size - d);
+    if (see->whole[0] == block->keys) {
+      values_whole(left, block->v_row, w->scores, block->keys, values, t->factor, first);
     } else {
-      values_edge(left, v->key, w->scores, see, values, t->factor, first);
+      values_edge(left, block->v_row, w->scores, see, values, t->factor, first);
     }
   }
 }
 
 /* ---- one block, one tile ---- */
 
-static void block_step(const work *w, tile *t, const value_rows *v, int64_t key, int64_t keys,
-                       bool first) {
-  const attn_attention_task *task = w->task;
+static void block_step(const work *w, tile *t, key_block *block, bool first) {
   view see;
-  view_block(&see, t, key, keys);
+  view_block(&see, t, block->key, block->keys);
   if (see.end[V_QUERIES - 1] == 0) return;
   float *state = tile_state(w, t, t->depth);
-  scores_block(w, t, &see, task->k + key * task->k_row, keys);
+  scores_block(w, t, &see, block);
   if (w->exp_sleef) {
     softmax_sleef(w, t, &see, state);
   } else {
     softmax_inline(w, t, &see, state);
   }
-  if (w->dropout) dropout_block(w, t, &see, key);
-  values_block(w, t, &see, state_values(state), v, keys, first);
+  if (w->dropout) dropout_block(w, t, &see, block->key);
+  values_block(w, t, &see, state_values(state), block, first);
 }
 
 /* ---- chunks and their merge tree ---- */
@@ -437,20 +459,15 @@ static void stack_finish(const work *w, tile *t) {
 
 static void chunk_step(work *w, int64_t chunk, bool *seen) {
   const int64_t begin = chunk * ATTN_KEY_CHUNK;
-  const int64_t end = clamp(w->task->kv_len, begin, begin + ATTN_KEY_CHUNK);
-  const tile *last = &w->tile[w->tiles - 1];
+  const int64_t end = clamp(w->reach, begin, begin + ATTN_KEY_CHUNK);
   for (int64_t i = 0; i < w->tiles; i++) {
     seen[i] = w->tile[i].limit[V_TILE - 1] >= begin;
     if (seen[i]) state_clear(tile_state(w, &w->tile[i], w->tile[i].depth));
   }
   for (int64_t key = begin; key < end; key += ATTN_KEY_BLOCK) {
-    const int64_t keys = end - key < ATTN_KEY_BLOCK ? end - key : ATTN_KEY_BLOCK;
-    const int64_t reach = last->limit[V_TILE - 1] + 1 - key; /* nothing behind it is read */
-    if (reach <= 0) break;
-    const value_rows v = w->values ? values_pack(w, key, reach < keys ? reach : keys)
-                                   : values_in_place(w->task, key);
+    key_block block = block_begin(w, key, clamp(end - key, 0, ATTN_KEY_BLOCK));
     for (int64_t i = 0; i < w->tiles; i++) {
-      if (seen[i]) block_step(w, &w->tile[i], &v, key, keys, key == begin);
+      if (seen[i]) block_step(w, &w->tile[i], &block, key == begin);
     }
   }
   for (int64_t i = 0; i < w->tiles; i++) {
@@ -460,78 +477,81 @@ static void chunk_step(work *w, int64_t chunk, bool *seen) {
 
 /* ---- in and out ---- */
 
-static const float *query_of(const attn_attention_task *task, int64_t lane) {
-  return task->q + lane / task->group * task->q_row + lane % task->group * task->q_head;
+/* Where the lanes of a tile are in an array; padding lanes repeat the last one. */
+static void lane_offsets(const attn_attention_task *task, const tile *t, int64_t row_stride,
+                         int64_t head_stride, int64_t at[V_TILE]) {
+  int64_t row = t->lane / task->group, head = t->lane % task->group;
+  for (int64_t i = 0; i < V_TILE; i++) {
+    at[i] = row * row_stride + head * head_stride;
+    if (i + 1 >= t->lanes) continue;
+    if (++head == task->group) {
+      head = 0;
+      row++;
+    }
+  }
+}
+
+V_INLINE v_f32 load_strided(const float *p, int64_t stride, int64_t n) {
+  if (stride == 1) return n >= V_LANES ? v_load(p) : v_load_n(p, n);
+  float gather[V_LANES] = {0};
+  for (int64_t j = 0; j < n && j < V_LANES; j++) gather[j] = p[j * stride];
+  return v_load(gather);
+}
+
+V_INLINE void store_strided(float *p, v_f32 a, int64_t stride, int64_t n) {
+  if (stride == 1 && n >= V_LANES) {
+    v_store(p, a);
+  } else if (stride == 1) {
+    v_store_n(p, a, n);
+  } else {
+    float scatter[V_LANES];
+    v_store(scatter, a);
+    for (int64_t j = 0; j < n && j < V_LANES; j++) p[j * stride] = scatter[j];
+  }
 }
 
 static void pack_queries(const work *w, tile *t) {
   const attn_attention_task *task = w->task;
   const v_f32 sign = v_set1(task->scale < 0.0f ? -0.0f : 0.0f);
+  int64_t at[V_TILE];
+  lane_offsets(task, t, task->q_row, task->q_head, at);
   for (int q = 0; q < V_QUERIES; q++) {
-    const float *from[V_LANES];
-    for (int i = 0; i < V_LANES; i++) {
-      const int64_t lane = q * V_LANES + i;
-      from[i] = lane < t->lanes ? query_of(task, t->lane + lane) : NULL;
-    }
     for (int64_t d = 0; d < task->head_size; d += V_LANES) {
-      const int64_t n = clamp(task->head_size - d, 0, V_LANES);
+      const int64_t n = task->head_size - d;
+      float *to = t->query + d * V_TILE + q * V_LANES;
       v_f32 row[V_LANES];
       for (int i = 0; i < V_LANES; i++) {
-        if (!from[i]) {
-          row[i] = v_zero();
-        } else if (task->q_dim == 1) {
-          row[i] = n == V_LANES ? v_load(from[i] + d) : v_load_n(from[i] + d, n);
-        } else {
-          float gather[V_LANES] = {0};
-          for (int64_t j = 0; j < n; j++) gather[j] = from[i][(d + j) * task->q_dim];
-          row[i] = v_load(gather);
-        }
+        row[i] = load_strided(task->q + at[q * V_LANES + i] + d * task->q_dim, task->q_dim, n);
       }
       v_transpose(row);
-      for (int64_t j = 0; j < n; j++) {
-        v_store(t->query + (d + j) * V_TILE + q * V_LANES, v_xor(row[j], sign));
+      V_UNROLL for (int i = 0; i < V_LANES; i++) {
+        if (i < n) v_store(to + i * V_TILE, v_xor(row[i], sign));
       }
     }
   }
 }
 
 static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
-  const attn_attention_task *task = w->task;
+  int64_t row[V_TILE];
   t->lane = lane;
   t->lanes = lanes;
   t->depth = 0;
+  lane_offsets(w->task, t, 1, 0, row);
   for (int64_t i = 0; i < V_TILE; i++) {
-    /* Padding lanes see what the last lane sees, with a query of zeros. */
-    const int64_t row = (lane + clamp(i, 0, lanes - 1)) / task->group;
-    t->limit[i] = clamp(row + task->diagonal, -1, task->kv_len - 1);
+    t->limit[i] = (int32_t)clamp(row[i] + w->task->diagonal, -1, w->task->kv_len - 1);
   }
-}
-
-static void store_row(const attn_attention_task *task, int64_t lane, int64_t d, v_f32 row) {
-  float *o = task->o + lane / task->group * task->o_row + lane % task->group * task->o_head;
-  const int64_t n = clamp(task->value_size - d, 0, V_LANES);
-  if (task->o_dim == 1) {
-    if (n == V_LANES) {
-      v_store(o + d, row);
-    } else {
-      v_store_n(o + d, row, n);
-    }
-    return;
-  }
-  float scatter[V_LANES];
-  v_store(scatter, row);
-  for (int64_t j = 0; j < n; j++) o[(d + j) * task->o_dim] = scatter[j];
 }
 
 static void store_lse(const work *w, const tile *t, int q, v_mask seen, v_f32 m, v_f32 l) {
   const attn_attention_task *task = w->task;
   /* Visible keys that all weigh nothing (scores of -inf) have no softmax. */
   v_f32 lse = v_select(v_eq(l, v_zero()), v_set1(NAN), v_fma(m, v_set1(w->lse_scale), v_log(l)));
+  int64_t at[V_TILE];
   float out[V_LANES];
+  lane_offsets(task, t, task->lse_row, task->lse_head, at);
   v_store(out, v_select(seen, v_canonical_nan(lse), v_set1(-INFINITY)));
   for (int64_t i = 0; i < V_LANES && q * V_LANES + i < t->lanes; i++) {
-    const int64_t lane = t->lane + q * V_LANES + i;
-    task->lse[lane / task->group * task->lse_row + lane % task->group * task->lse_head] = out[i];
+    task->lse[at[q * V_LANES + i]] = out[i];
   }
 }
 
@@ -539,7 +559,9 @@ static void store_lse(const work *w, const tile *t, int q, v_mask seen, v_f32 m,
 static void store_output(const work *w, const tile *t, float *state) {
   const attn_attention_task *task = w->task;
   view see;
+  int64_t at[V_TILE];
   view_block(&see, t, 0, 1);
+  lane_offsets(task, t, task->o_row, task->o_head, at);
   for (int q = 0; q < V_QUERIES && q * V_LANES < t->lanes; q++) {
     const v_mask seen = v_ge_i(view_limit(&see, q), v_set1_i(0));
     const v_f32 l = v_load(state_sum(state) + q * V_LANES);
@@ -552,7 +574,8 @@ static void store_output(const work *w, const tile *t, float *state) {
       }
       v_transpose(row);
       for (int64_t i = 0; i < V_LANES && q * V_LANES + i < t->lanes; i++) {
-        store_row(task, t->lane + q * V_LANES + i, d, row[i]);
+        store_strided(task->o + at[q * V_LANES + i] + d * task->o_dim, row[i], task->o_dim,
+                      task->value_size - d);
       }
     }
     if (task->lse) store_lse(w, t, q, seen, v_load(state_max(state) + q * V_LANES), l);
@@ -573,8 +596,8 @@ static int64_t levels_of(int64_t chunks) {
   return levels;
 }
 
-static int64_t packed_floats(int64_t value_size, int64_t tiles) {
-  return tiles < 2 ? 0 : (value_size + V_ROWS - 1) / V_ROWS * VALUE_PANEL;
+static int64_t near_floats(int64_t head_size, int64_t value_size, int64_t tiles) {
+  return tiles < 2 ? 0 : ATTN_KEY_BLOCK * (head_size + value_size);
 }
 
 size_t ATTN_NAME(attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
@@ -582,7 +605,8 @@ size_t ATTN_NAME(attention_workspace)(int64_t head_size, int64_t value_size, int
   const int64_t tiles = tiles_of(lanes);
   const int64_t block = ATTN_KEY_BLOCK * V_TILE * (dropout ? 2 : 1);
   const int64_t per_tile = head_size * V_TILE + levels_of(chunks) * state_floats(value_size);
-  return (size_t)(block + packed_floats(value_size, tiles) + tiles * per_tile) * sizeof(float);
+  return (size_t)(block + near_floats(head_size, value_size, tiles) + tiles * per_tile) *
+         sizeof(float);
 }
 
 size_t ATTN_NAME(combine_workspace)(int64_t value_size, int64_t count, int64_t lanes) {
@@ -629,9 +653,10 @@ void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task
   const int64_t levels = levels_of(task->chunk_end - task->chunk_begin);
   w.scores = work_begin(&w, kernels, task, workspace, task->head_size * V_TILE, levels);
   float *space = w.scores + ATTN_KEY_BLOCK * V_TILE;
-  const int64_t packed = packed_floats(task->value_size, w.tiles);
-  w.values = packed ? space : NULL;
-  w.dropout = task->dropout ? space + packed : NULL;
+  const int64_t near = near_floats(task->head_size, task->value_size, w.tiles);
+  w.near = near ? space : NULL;
+  w.dropout = task->dropout ? space + near : NULL;
+  w.reach = w.tile[w.tiles - 1].limit[V_TILE - 1] + 1;
   for (int64_t i = 0; i < w.tiles; i++) pack_queries(&w, &w.tile[i]);
   for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) {
     chunk_step(&w, chunk, seen);

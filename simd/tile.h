@@ -17,7 +17,7 @@
 #define V_TILE (V_LANES * V_QUERIES)
 
 /* Most query tiles of one attention task. */
-enum { ATTN_TASK_TILES = 4 };
+enum { ATTN_TASK_TILES = 8 };
 
 /* Loops over the tile are unrolled whole, so that the accumulators live in registers. */
 #define V_UNROLL _Pragma("GCC unroll 16")
