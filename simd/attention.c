@@ -76,11 +76,11 @@ static int64_t clamp(int64_t a, int64_t low, int64_t high) {
 
 static void view_block(view *see, const tile *t, int64_t key, int64_t keys) {
   if (t->limit[0] >= key + keys - 1) {
-    for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)keys;
+    for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)keys - 1;
     for (int q = 0; q < V_QUERIES; q++) see->whole[q] = see->end[q] = keys;
     return;
   }
-  for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)clamp(t->limit[i] - key, -1, keys);
+  for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)clamp(t->limit[i] - key, -1, keys - 1);
   for (int q = 0; q < V_QUERIES; q++) {
     see->whole[q] = clamp(see->limit[q * V_LANES] + 1, 0, keys);
     see->end[q] = clamp(see->limit[q * V_LANES + V_LANES - 1] + 1, 0, keys);
@@ -239,9 +239,15 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
 
 /* ---- softmax ---- */
 
-V_INLINE v_f32 weight_of(v_f32 score, v_f32 m, v_f32 scale, const bool sleef) {
-  v_f32 d = v_mul(v_sub(score, m), scale);
-  return sleef ? v_exp2_sleef(d) : v_exp2(d);
+/* Weights of V_EXP_GROUP keys of one vector, from s[i * V_TILE]. */
+V_INLINE void weights_group(v_f32 p[V_EXP_GROUP], const float *s, v_f32 m, v_f32 scale,
+                            const bool sleef) {
+  V_EACH(i) p[i] = v_mul(v_sub(v_load(s + i * V_TILE), m), scale);
+  if (sleef) {
+    V_EACH(i) p[i] = v_exp2_sleef(p[i]);
+  } else {
+    v_exp2_group(p);
+  }
 }
 
 /* exp2((m - to) * scale), and 0 where m is -inf: no visible key so far. */
@@ -260,19 +266,26 @@ V_INLINE v_f32 weights_vector(float *s, int64_t whole, int64_t end, v_i32 limit,
   V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) sum[i] = v_zero();
   int64_t key = 0;
   for (; key + ATTN_WEIGHT_SUMS <= whole; key += ATTN_WEIGHT_SUMS) {
-    V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) {
-      v_f32 p = weight_of(v_load(s + (key + i) * V_TILE), m, scale, sleef);
-      v_store(s + (key + i) * V_TILE, p);
-      sum[i] = v_add(sum[i], p);
+    V_UNROLL for (int g = 0; g < ATTN_WEIGHT_SUMS; g += V_EXP_GROUP) {
+      float *at = s + (key + g) * V_TILE;
+      v_f32 p[V_EXP_GROUP];
+      weights_group(p, at, m, scale, sleef);
+      V_EACH(i) v_store(at + i * V_TILE, p[i]);
+      V_EACH(i) sum[g + i] = v_add(sum[g + i], p[i]);
     }
   }
+  /* Keys past the end add the 0 of no lane seeing them; the score rows exist. */
   for (; key < end; key += ATTN_WEIGHT_SUMS) {
-    V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) {
-      if (key + i >= end) break;
-      v_mask seen = v_ge_i(limit, v_set1_i((int32_t)(key + i)));
-      v_f32 p = v_keep(seen, weight_of(v_load(s + (key + i) * V_TILE), m, scale, sleef));
-      v_store(s + (key + i) * V_TILE, p);
-      sum[i] = v_add(sum[i], p);
+    V_UNROLL for (int g = 0; g < ATTN_WEIGHT_SUMS; g += V_EXP_GROUP) {
+      float *at = s + (key + g) * V_TILE;
+      v_f32 p[V_EXP_GROUP];
+      weights_group(p, at, m, scale, sleef);
+      V_EACH(i) {
+        v_mask seen = v_ge_i(limit, v_set1_i((int32_t)(key + g + i)));
+        p[i] = v_keep(seen, p[i]);
+        v_store(at + i * V_TILE, p[i]);
+        sum[g + i] = v_add(sum[g + i], p[i]);
+      }
     }
   }
   V_UNROLL for (int n = ATTN_WEIGHT_SUMS / 2; n > 0; n /= 2) {
@@ -354,16 +367,14 @@ static V_NOINLINE void values_whole(const float *const left[V_ROWS], int64_t ste
   values_store(&acc, o);
 }
 
-/* One step of the staircase: vector `from` sees its first keys whole, its last ones by mask. */
+/* One step of the staircase: keys [begin, see->end[from]), which vectors behind `from` see whole and
+ * vector `from` by mask. */
 V_INLINE void values_step(tile_acc *acc, const int from, const view *see, int64_t begin,
                           const float *const left[V_ROWS], int64_t step, const float *weights) {
   const float *at[V_ROWS];
-  const int64_t whole = see->whole[from] > begin ? see->whole[from] : begin;
   V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + begin * step;
-  tile_accumulate_from(acc, from, at, step, weights + begin * V_TILE, whole - begin);
-  V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + whole * step;
-  tile_accumulate_masked(acc, from, at, step, weights + whole * V_TILE, see->end[from] - whole,
-                         view_limit(see, from), (int32_t)whole);
+  tile_accumulate_masked(acc, from, at, step, weights + begin * V_TILE, see->end[from] - begin,
+                         view_limit(see, from), (int32_t)begin);
 }
 
 /* The same for a block on the diagonal. */
@@ -372,7 +383,8 @@ static V_NOINLINE void values_edge(const float *const left[V_ROWS], int64_t step
                                    const float *factor, bool first) {
   tile_acc acc;
   values_load(&acc, o, factor, first);
-  values_step(&acc, 0, see, 0, left, step, weights);
+  tile_accumulate_from(&acc, 0, left, step, weights, see->whole[0]);
+  values_step(&acc, 0, see, see->whole[0], left, step, weights);
   values_step(&acc, 1, see, see->end[0], left, step, weights);
 #if V_QUERIES > 2
   values_step(&acc, 2, see, see->end[1], left, step, weights);

@@ -8,6 +8,7 @@
  *
  *   types      v_f32, v_i32, v_mask (one truth value per lane)
  *   V_QUERIES  vectors of query rows, and V_ROWS rows, of the register tile
+ *   V_EXP_GROUP vectors of exponentials evaluated side by side, divides ATTN_WEIGHT_SUMS
  *   memory     v_load v_store (element alignment) v_load_n v_store_n (first n lanes; a load gives 0 elsewhere)
  *   constants  v_zero v_set1 v_set1_i v_iota_i
  *   arithmetic v_add v_sub v_mul v_div v_fma(a, b, c) = a * b + c, rounded once (generic: twice)
@@ -38,6 +39,8 @@
 
 #define V_INLINE static inline __attribute__((always_inline, unused))
 #define V_NOINLINE __attribute__((noinline))
+/* Loops over registers are unrolled whole, so that arrays of vectors live in them. */
+#define V_UNROLL _Pragma("GCC unroll 16")
 
 #if defined(ATTN_ISA_avx512)
 #include "isa_avx512.h"

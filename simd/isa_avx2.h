@@ -12,6 +12,7 @@
 #define V_LANES 8
 #define V_QUERIES 3
 #define V_ROWS 4
+#define V_EXP_GROUP 4
 
 typedef __m256 v_f32;
 typedef __m256i v_i32;

@@ -10,6 +10,7 @@
 #define V_LANES 4
 #define V_QUERIES 2
 #define V_ROWS 4
+#define V_EXP_GROUP 2
 
 typedef float v_f32 __attribute__((vector_size(16)));
 typedef int32_t v_i32 __attribute__((vector_size(16)));

@@ -11,6 +11,7 @@
 #define V_LANES 4
 #define V_QUERIES 3
 #define V_ROWS 8
+#define V_EXP_GROUP 8
 
 typedef float32x4_t v_f32;
 typedef int32x4_t v_i32;

@@ -16,8 +16,7 @@
 
 #include "isa.h"
 
-#define ATTN_EXP2_MAGIC 12583040.0f
-#define ATTN_EXP2_LOWEST -126.0f
+#define V_EACH(i) V_UNROLL for (int i = 0; i < V_EXP_GROUP; i++)
 
 #if defined(ATTN_ISA_generic) && !defined(ATTN_GENERIC_FMA)
 /* 1/2 + a * b rounded once or nearly so, as SLEEF does without FMA: the product with its error
@@ -36,23 +35,48 @@ V_INLINE v_f32 v_half_plus_product(v_f32 a, v_f32 b) {
 V_INLINE v_f32 v_half_plus_product(v_f32 a, v_f32 b) { return v_fma(a, b, v_set1(0.5f)); }
 #endif
 
+/* Magic number, lowest argument, what stands for anything lower (so that -inf is a number), and the
+ * polynomial, highest power first. */
+static const float exp2_constants[9] = {
+    12583040.0f,
+    -126.0f,
+    -1024.0f,
+    0.5f * 0.1535920892e-3f,
+    0.5f * 0.1339262701e-2f,
+    0.5f * 0.9618384764e-2f,
+    0.5f * 0.5550347269e-1f,
+    0.5f * 0.2402264476e+0f,
+    0.5f * 0.6931471825e+0f,
+};
+
+/* V_EXP_GROUP vectors at a time, step by step across them: one evaluation is a chain of some 45
+ * cycles and 17 operations, and schedulers hold about four of those, so evaluated one after the
+ * other they wait for each other. The constants are read anew each time, since a compiler that keeps them in
+ * registers has none left for the values. */
+V_INLINE void v_exp2_group(v_f32 d[V_EXP_GROUP]) {
+  const float *c = exp2_constants;
+  __asm__("" : "+r"(c));
+  v_f32 w[V_EXP_GROUP], s[V_EXP_GROUP], u[V_EXP_GROUP];
+  V_EACH(i) d[i] = v_max(v_broadcast(c + 2), d[i]);
+  V_EACH(i) w[i] = v_add(d[i], v_broadcast(c));
+  V_EACH(i) s[i] = v_sub(w[i], v_broadcast(c));
+  V_EACH(i) s[i] = v_sub(d[i], s[i]);
+  V_EACH(i) w[i] = v_drop(v_lt(d[i], v_broadcast(c + 1)), v_shl23(w[i]));
+  V_EACH(i) u[i] = v_fma(v_broadcast(c + 3), s[i], v_broadcast(c + 4));
+  V_UNROLL for (int n = 5; n < 9; n++) V_EACH(i) u[i] = v_fma(u[i], s[i], v_broadcast(c + n));
+  V_EACH(i) u[i] = v_half_plus_product(u[i], s[i]);
+  V_EACH(i) d[i] = v_mul(u[i], w[i]);
+}
+
 V_INLINE v_f32 v_exp2(v_f32 d) {
-  v_f32 t = v_add(d, v_set1(ATTN_EXP2_MAGIC));
-  v_f32 s = v_sub(d, v_sub(t, v_set1(ATTN_EXP2_MAGIC)));
-  v_f32 u = v_set1(0.5f * 0.1535920892e-3f);
-  u = v_fma(u, s, v_set1(0.5f * 0.1339262701e-2f));
-  u = v_fma(u, s, v_set1(0.5f * 0.9618384764e-2f));
-  u = v_fma(u, s, v_set1(0.5f * 0.5550347269e-1f));
-  u = v_fma(u, s, v_set1(0.5f * 0.2402264476e+0f));
-  u = v_fma(u, s, v_set1(0.5f * 0.6931471825e+0f));
-  u = v_half_plus_product(u, s);
-  return v_drop(v_lt(d, v_set1(ATTN_EXP2_LOWEST)), v_mul(u, v_shl23(t)));
+  v_f32 group[V_EXP_GROUP];
+  V_EACH(i) group[i] = d; /* the compiler sees that one is enough */
+  v_exp2_group(group);
+  return group[0];
 }
 
 /* The same through the library. */
-V_INLINE v_f32 v_exp2_sleef(v_f32 d) {
-  return v_drop(v_lt(d, v_set1(ATTN_EXP2_LOWEST)), v_sleef_exp2(d));
-}
+V_INLINE v_f32 v_exp2_sleef(v_f32 d) { return v_drop(v_lt(d, v_set1(-126.0f)), v_sleef_exp2(d)); }
 
 V_INLINE v_f32 v_log(v_f32 a) { return v_sleef_log(a); }
 

@@ -19,9 +19,6 @@
 /* Most query tiles of one attention task. */
 enum { ATTN_TASK_TILES = 8 };
 
-/* Loops over the tile are unrolled whole, so that the accumulators live in registers. */
-#define V_UNROLL _Pragma("GCC unroll 16")
-
 /* Few iterations, so that the branch predictor learns where the loop ends: a miss costs as much as
  * three or four steps, and a run over a small head has only 32. */
 #define V_STEPS _Pragma("GCC unroll 4")
