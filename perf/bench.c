@@ -13,7 +13,9 @@
 #include "engine/philox.h"
 #include "perf/check.h"
 #include "perf/clock.h"
+#include "perf/counters.h"
 #include "perf/machine.h"
+#include "perf/phases.h"
 
 /* Inputs of one workload. Kept from one repetition to the next, until another workload comes: the
  * weights of a large layer take seconds to draw, and half a gigabyte. */
@@ -122,7 +124,7 @@ static attn_status run_layer(const perf_workload *w, int threads) {
   return attn_layer_forward(NULL, kept.layer, &p);
 }
 
-static attn_status run_once(const perf_bench *bench) {
+attn_status perf_bench_call(const perf_bench *bench) {
   const perf_workload *w = bench->workload;
   return w->kind == PERF_LAYER ? run_layer(w, bench->threads) : run_attention(w, bench->threads);
 }
@@ -130,8 +132,7 @@ static attn_status run_once(const perf_bench *bench) {
 /* Also the warm-up. */
 static const char *run_and_check(const perf_bench *bench) {
   const perf_workload *w = bench->workload;
-  if (run_once(bench) != ATTN_OK) return attn_last_error();
-  if (kept.checked_threads == bench->threads) return NULL;
+  if (perf_bench_call(bench) != ATTN_OK) return attn_last_error();
   bool good = w->kind == PERF_LAYER ? perf_check_layer(w, &kept.weights, kept.x, kept.y)
                                     : perf_check_attention(w, kept.q, kept.k, kept.v, kept.o);
   if (!good) return "wrong result: the last row differs from a computation in double";
@@ -139,23 +140,56 @@ static const char *run_and_check(const perf_bench *bench) {
   return NULL;
 }
 
+const char *perf_bench_prepare(const perf_bench *bench) {
+  if (!prepare(bench->workload)) return "out of memory, or the layer could not be created";
+  return kept.checked_threads == bench->threads ? NULL : run_and_check(bench);
+}
+
+/* What the calls amount to, of what the machine can do. */
+static void set_counters(perf_state *state, const perf_bench *bench, double seconds, double peak) {
+  perf_work work = perf_work_of(bench->workload);
+  double gflops = 1e-9 * perf_flops(bench->workload) / seconds;
+  double gbs = 1e-9 * work.bytes / seconds;
+  perf_counter(state, "GFLOPS", gflops);
+  perf_counter(state, "peak", gflops / peak);
+  perf_counter(state, "GBs", gbs);
+  perf_counter(state, "bandwidth", gbs / perf_bandwidth_gbs(bench->threads));
+  perf_counter(state, "FMAs", work.fmas);
+  perf_counter(state, "exps", work.exps);
+  perf_counter(state, "bytes", work.bytes);
+}
+
+/* Of the timed loop, per call; nothing where nothing can be counted. */
+static void set_hardware_counters(perf_state *state, const perf_counts *before, double calls) {
+  perf_counts after;
+  if (!perf_counters_read(&after)) return;
+  perf_counter(state, "cycles", (double)(after.cycles - before->cycles) / calls);
+  perf_counter(state, "instructions", (double)(after.instructions - before->instructions) / calls);
+}
+
+static void set_phases(perf_state *state, uint64_t elapsed, int threads) {
+  double share[PERF_PHASES];
+  if (!perf_phases_built()) return;
+  perf_phases_take(elapsed, threads, share);
+  for (int i = 0; i < PERF_PHASES; i++) perf_counter(state, perf_phase_names[i], share[i]);
+}
+
 void perf_bench_run(perf_state *state, void *user) {
   const perf_bench *bench = user;
-  if (!prepare(bench->workload)) {
-    perf_fail(state, "out of memory, or the layer could not be created");
-    return;
-  }
-  const char *fault = run_and_check(bench);
+  const char *fault = perf_bench_prepare(bench);
   if (fault) {
     perf_fail(state, fault);
     return;
   }
-  double before = perf_peak_gflops(bench->threads);
-  double total = 0;
+  double before = perf_peak_gflops(bench->threads), total = 0;
   int64_t calls = 0;
+  perf_counts counts;
+  bool counted = bench->threads == 1 && perf_counters_read(&counts);
+  perf_phases_reset();
+  uint64_t start_ticks = perf_phases_now();
   while (perf_keep_running(state)) {
     double start = perf_now();
-    attn_status status = run_once(bench);
+    attn_status status = perf_bench_call(bench);
     total += perf_now() - start;
     if (status != ATTN_OK) {
       perf_fail(state, attn_last_error());
@@ -163,9 +197,9 @@ void perf_bench_run(perf_state *state, void *user) {
     }
     calls++;
   }
+  uint64_t elapsed = perf_phases_now() - start_ticks;
+  if (counted) set_hardware_counters(state, &counts, (double)calls);
+  set_phases(state, elapsed, bench->threads);
   double after = perf_peak_gflops(bench->threads);
-  double peak = before > after ? before : after;
-  double gflops = 1e-9 * perf_flops(bench->workload) * (double)calls / total;
-  perf_counter(state, "GFLOPS", gflops);
-  perf_counter(state, "peak", gflops / peak);
+  set_counters(state, bench, total / (double)calls, before > after ? before : after);
 }

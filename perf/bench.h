@@ -5,6 +5,8 @@
 #ifndef ATTN_PERF_BENCH_H
 #define ATTN_PERF_BENCH_H
 
+#include <attn/attn.h>
+
 #include "perf/shim.h"
 #include "perf/workloads.h"
 
@@ -13,8 +15,16 @@ typedef struct perf_bench {
   int threads;
 } perf_bench;
 
-/* A perf_function; `user` is the perf_bench. Counters: GFLOPS, and peak, the share of what the same
- * threads reach with multiply-adds in registers right before or right after, whichever is more. */
+/* A perf_function; `user` is the perf_bench. Counters, per call: GFLOPS and peak (the share of what
+ * the same threads reach with multiply-adds in registers right before or right after, whichever is
+ * more); bytes of the work model, GBs, and bandwidth (the share of what they read from memory); FMAs
+ * and exps; cycles and instructions of one thread, where they can be counted; the shares of the
+ * phases, in builds that measure them. */
 void perf_bench_run(perf_state *state, void *user);
+
+/* Sets the inputs up, and checks the result of one call. NULL, or what is wrong. */
+const char *perf_bench_prepare(const perf_bench *bench);
+/* After perf_bench_prepare of the same. */
+attn_status perf_bench_call(const perf_bench *bench);
 
 #endif

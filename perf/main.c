@@ -11,7 +11,9 @@
 #include <string.h>
 
 #include "perf/bench.h"
+#include "perf/counters.h"
 #include "perf/machine.h"
+#include "perf/serve.h"
 #include "perf/shim.h"
 #include "perf_revision.h" /* generated at every build */
 
@@ -21,15 +23,17 @@ typedef struct options {
   const char *isa, *exp;
   int threads[MAX_THREAD_COUNTS];
   int thread_counts;
-  bool help;
+  bool help, serve;
 } options;
 
 static const char usage[] =
     "usage: attn_perf [--isa NAME] [--exp NAME] [--threads N[,N...]] [--benchmark_...]\n"
+    "       attn_perf [--isa NAME] [--exp NAME] --serve\n"
     "\n"
     "  --isa NAME       generic, avx2, avx512 or neon; default: the widest this machine has\n"
     "  --exp NAME       inline or sleef\n"
     "  --threads N,...  one benchmark for each count; default: 1 and what the library takes\n"
+    "  --serve          times calls on request, for perf/track (perf/serve.h)\n"
     "\n"
     "  --benchmark_filter=REGEX           as P2/f32/threads:1$\n"
     "  --benchmark_min_time=SECONDS       per repetition\n"
@@ -39,7 +43,9 @@ static const char usage[] =
     "\n"
     "Time is the wall time of one call. GFLOPS counts visible pairs only. peak is the share of "
     "what\n"
-    "the same threads reach with multiply-adds in registers, right before or after.\n"
+    "the same threads reach with multiply-adds in registers, right before or after; bandwidth "
+    "that\n"
+    "of reading memory. FMAs, exps and bytes are what the call needs at least.\n"
     "\n";
 
 static int bad_usage(const char *what, const char *value, const char *allowed) {
@@ -72,6 +78,8 @@ static int parse(options *o, int *argc, char **argv) {
         !strcmp(argv[i], "--isa") || !strcmp(argv[i], "--exp") || !strcmp(argv[i], "--threads");
     if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
       o->help = true;
+    } else if (!strcmp(argv[i], "--serve")) {
+      o->serve = true;
     } else if (!own) {
       argv[kept++] = argv[i];
     } else if (i + 1 == *argc) {
@@ -112,6 +120,9 @@ static void describe(const options *o) {
   perf_context("attn_version", attn_version());
   perf_context("git_revision", ATTN_PERF_REVISION);
   perf_context("compiler", ATTN_PERF_COMPILER);
+  perf_context("flags", ATTN_PERF_FLAGS);
+  const char *missing = perf_counters_missing();
+  perf_context("hardware_counters", missing ? missing : "cycles, instructions");
   size_t used = 0;
   for (int i = 0; i < o->thread_counts; i++)
     used += (size_t)snprintf(text + used, sizeof text - used, i ? ",%d" : "%d", o->threads[i]);
@@ -120,6 +131,9 @@ static void describe(const options *o) {
     char key[64];
     snprintf(key, sizeof key, "fma_peak_gflops_threads_%d", o->threads[i]);
     snprintf(text, sizeof text, "%.1f", perf_peak_gflops(o->threads[i]));
+    perf_context(key, text);
+    snprintf(key, sizeof key, "read_gbs_threads_%d", o->threads[i]);
+    snprintf(text, sizeof text, "%.1f", perf_bandwidth_gbs(o->threads[i]));
     perf_context(key, text);
   }
 }
@@ -144,7 +158,7 @@ static void print_help(void) {
   fputs(usage, stdout);
   for (int i = 0; i < perf_workload_count; i++) {
     const perf_workload *w = &perf_workloads[i];
-    printf("  %s  %-40s B %d, H %d (%d kv), T %d, D %d", w->name, w->what, (int)w->batch,
+    printf("  %-7s %-38s B %d, H %d (%d kv), T %d, D %d", w->name, w->what, (int)w->batch,
            (int)w->heads, (int)w->kv_heads, (int)w->q_len, (int)w->head_size);
     if (w->kind == PERF_LAYER) printf(", d_model %d", (int)w->d_model);
     puts("");
@@ -161,6 +175,10 @@ int main(int argc, char **argv) {
   }
   if (((o.isa || o.exp) && attn_select(o.isa, o.exp) != ATTN_OK) || !attn_isa_name())
     return bad_usage(attn_last_error(), "", "");
+  if (o.serve) {
+    if (argc > 1 || o.thread_counts) return bad_usage("--serve takes --isa and --exp only", "", "");
+    return perf_serve();
+  }
   if (!o.thread_counts) {
     o.threads[o.thread_counts++] = 1;
     if (attn_default_threads() > 1) o.threads[o.thread_counts++] = attn_default_threads();

@@ -9,4 +9,5 @@ endif()
 file(CONFIGURE OUTPUT ${OUTPUT} CONTENT
 "#define ATTN_PERF_REVISION \"${REVISION}\"
 #define ATTN_PERF_COMPILER \"${COMPILER}\"
+#define ATTN_PERF_FLAGS \"${FLAGS}\"
 ")

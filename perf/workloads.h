@@ -23,8 +23,18 @@ extern const int perf_workload_count;
 /* Pairs of a query and a key it sees, of one sequence and head (causal, bottom-right alignment). */
 double perf_visible_pairs(const perf_workload *workload);
 
-/* Floating-point operations of one call: multiplications and additions of the dot products, of the
- * visible pairs only, and of the projections of a layer. */
+/* What one call needs at least, whatever the kernel does: no padding, no masked half of a block. */
+typedef struct perf_work {
+  double
+      fmas; /* multiply-adds of the dot products of visible pairs, and of a layer's projections */
+  double exps;  /* exponentials: one per visible pair */
+  double bytes; /* every input and weight read once, every output written once; a layer's q, k, v
+                   and heads' outputs written and read once each: they exceed the caches */
+} perf_work;
+
+perf_work perf_work_of(const perf_workload *workload);
+
+/* Floating-point operations of one call: two per multiply-add. */
 double perf_flops(const perf_workload *workload);
 
 #endif

@@ -35,12 +35,10 @@ V_INLINE v_f32 v_half_plus_product(v_f32 a, v_f32 b) {
 V_INLINE v_f32 v_half_plus_product(v_f32 a, v_f32 b) { return v_fma(a, b, v_set1(0.5f)); }
 #endif
 
-/* Magic number, lowest argument, what stands for anything lower (so that -inf is a number), and the
- * polynomial, highest power first. */
-static const float exp2_constants[9] = {
+/* Magic number, lowest argument, and the polynomial, highest power first. */
+static const float exp2_constants[8] = {
     12583040.0f,
     -126.0f,
-    -1024.0f,
     0.5f * 0.1535920892e-3f,
     0.5f * 0.1339262701e-2f,
     0.5f * 0.9618384764e-2f,
@@ -57,13 +55,16 @@ V_INLINE void v_exp2_group(v_f32 d[V_EXP_GROUP]) {
   const float *c = exp2_constants;
   __asm__("" : "+r"(c));
   v_f32 w[V_EXP_GROUP], s[V_EXP_GROUP], u[V_EXP_GROUP];
-  V_EACH(i) d[i] = v_max(v_broadcast(c + 2), d[i]);
   V_EACH(i) w[i] = v_add(d[i], v_broadcast(c));
   V_EACH(i) s[i] = v_sub(w[i], v_broadcast(c));
   V_EACH(i) s[i] = v_sub(d[i], s[i]);
-  V_EACH(i) w[i] = v_drop(v_lt(d[i], v_broadcast(c + 1)), v_shl23(w[i]));
-  V_EACH(i) u[i] = v_fma(v_broadcast(c + 3), s[i], v_broadcast(c + 4));
-  V_UNROLL for (int n = 5; n < 9; n++) V_EACH(i) u[i] = v_fma(u[i], s[i], v_broadcast(c + n));
+  V_EACH(i) {
+    v_mask flush = v_lt(d[i], v_broadcast(c + 1));
+    w[i] = v_drop(flush, v_shl23(w[i]));
+    s[i] = v_drop(flush, s[i]); /* -inf would make it NaN */
+  }
+  V_EACH(i) u[i] = v_fma(v_broadcast(c + 2), s[i], v_broadcast(c + 3));
+  V_UNROLL for (int n = 4; n < 8; n++) V_EACH(i) u[i] = v_fma(u[i], s[i], v_broadcast(c + n));
   V_EACH(i) u[i] = v_half_plus_product(u[i], s[i]);
   V_EACH(i) d[i] = v_mul(u[i], w[i]);
 }

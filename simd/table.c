@@ -27,6 +27,15 @@ double ATTN_NAME(peak)(int64_t n) {
   return (double)(n * CHAINS * V_LANES * 2);
 }
 
+#ifdef ATTN_PLANT_SLOWDOWN
+#include "plant.h"
+#define ATTN_ENTRY_ATTENTION planted_attention
+#define ATTN_ENTRY_LINEAR planted_linear
+#else
+#define ATTN_ENTRY_ATTENTION ATTN_NAME(attention)
+#define ATTN_ENTRY_LINEAR ATTN_NAME(linear)
+#endif
+
 #define ATTN_TABLE(exp_name, sleef)                                                                \
   {.isa = ATTN_TEXT(ATTN_ISA),                                                                     \
    .exp = exp_name,                                                                                \
@@ -36,9 +45,9 @@ double ATTN_NAME(peak)(int64_t n) {
    .max_lanes = ATTN_TASK_TILES * V_TILE,                                                          \
    .rows = V_ROWS,                                                                                 \
    .panel = V_TILE,                                                                                \
-   .attention = ATTN_NAME(attention),                                                              \
+   .attention = ATTN_ENTRY_ATTENTION,                                                              \
    .combine = ATTN_NAME(combine),                                                                  \
-   .linear = ATTN_NAME(linear),                                                                    \
+   .linear = ATTN_ENTRY_LINEAR,                                                                    \
    .attention_workspace = ATTN_NAME(attention_workspace),                                          \
    .combine_workspace = ATTN_NAME(combine_workspace),                                              \
    .state_size = ATTN_NAME(state_size),                                                            \

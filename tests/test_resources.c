@@ -101,14 +101,16 @@ static void growth(void) {
   p.params.has_num_threads = true;
   run_many(&p, 100, cycle, 4);
   const double before = memory("VmRSS:");
-  double cycling = run_many(&p, 2000, cycle, 4);
+  double changing = INFINITY, fixed = INFINITY; /* the best rounds: others may use the machine */
+  for (int round = 0; round < 10; round++) {
+    changing = fmin(changing, run_many(&p, 200, cycle, 4));
+    fixed = fmin(fixed, run_many(&p, 200, &cycle[1], 1));
+  }
   const double grown = memory("VmRSS:") - before;
-  double slowest = 0;
-  for (int n = 0; n < 4; n++) slowest = fmax(slowest, run_many(&p, 2000, &cycle[n], 1));
-  printf("grew by %.0f KiB; 2000 calls: %.3f s cycling, %.3f s with the worst fixed count\n",
-         grown / 1024, cycling, slowest);
+  printf("grew by %.0f KiB; a call: %.1f us with changing thread counts, %.1f us with 4 threads\n",
+         grown / 1024, changing * 5e3, fixed * 5e3);
   CHECK(grown < 8 * 1048576.0);
-  CHECK(cycling < 3 * slowest + 0.2);
+  CHECK(changing < 3 * fixed);
 
   /* An idle context's memory goes back. */
   attn_context *context = NULL;
@@ -123,15 +125,17 @@ static void growth(void) {
   for (int i = 0; i < 50; i++) CHECK_OK(attn_forward(context, &big.params));
   CHECK(memory("VmRSS:") - warm < 2 * 1048576.0);
   attn_context_destroy(context);
-  for (int i = 0; i < 200; i++) { /* contexts and plans leave nothing behind */
+  double settled = 0; /* malloc keeps some of what is freed, but not ever more */
+  for (int i = 0; i < 300; i++) {
     attn_plan *plan = NULL;
     CHECK_OK(attn_context_create(&context));
     CHECK_OK(attn_forward(context, &big.params));
     CHECK_OK(attn_plan_create(&big.params, &plan));
     attn_plan_destroy(plan);
     attn_context_destroy(context);
+    if (i == 100) settled = memory("VmRSS:");
   }
-  CHECK(memory("VmRSS:") - warm < 4 * 1048576.0);
+  CHECK(memory("VmRSS:") - settled < 1048576.0);
   problem_free(&big);
   problem_free(&p);
 }
