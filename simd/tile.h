@@ -53,19 +53,19 @@ V_INLINE void tile_accumulate_from(tile_acc *acc, const int from, const float *c
   }
 }
 
-/* The same where key k counts, in vector `from`, only for lanes with limit >= key + k: the others
- * keep their bits, whatever the left side holds. */
-V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float *const left[V_ROWS],
-                                     int64_t step, const float *right, int64_t n, v_i32 limit,
-                                     int32_t key) {
+/* The same where key k counts, in vector `from`, only for lanes with limit >= key + k. The right side
+ * is 0 for the others; the left side is made 0 for them, since NaN and Inf times 0 would count. */
+V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from,
+                                     const float *const left[V_ROWS], int64_t step,
+                                     const float *right, int64_t n, v_i32 limit, int32_t key) {
   int64_t at = 0;
-  for (int64_t k = 0; k < n; k++, at += step, right += V_TILE) {
+  V_STEPS for (int64_t k = 0; k < n; k++, at += step, right += V_TILE) {
     v_mask seen = v_ge_i(limit, v_set1_i(key + (int32_t)k));
     v_f32 b[V_QUERIES];
     V_UNROLL for (int q = from; q < V_QUERIES; q++) b[q] = v_load(right + q * V_LANES);
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
       v_f32 a = v_broadcast(left[r] + at);
-      acc->at[r][from] = v_select(seen, v_fma(a, b[from], acc->at[r][from]), acc->at[r][from]);
+      acc->at[r][from] = v_fma(v_keep(seen, a), b[from], acc->at[r][from]);
       V_UNROLL for (int q = from + 1; q < V_QUERIES; q++) {
         acc->at[r][q] = v_fma(a, b[q], acc->at[r][q]);
       }
