@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* A slow-down planted on purpose, to prove that perf/track finds it: tasks worth ATTN_PLANT_SLOWDOWN
+ * percent of the work are run twice. Results are the same. For table.c, and only in builds that ask
+ * for it. */
+#ifndef ATTN_SIMD_PLANT_H
+#define ATTN_SIMD_PLANT_H
+
+#include "body.h"
+
+/* Whether to repeat a task of so many multiply-adds. Tasks differ in size, so it is work, not
+ * tasks, that is counted; long tasks are repeated when enough has passed since. */
+static bool plant_repeats(double fmas) {
+  static _Thread_local double due;
+  due += 0.01 * ATTN_PLANT_SLOWDOWN * fmas;
+  if (due < fmas) return false;
+  due -= fmas;
+  return true;
+}
+
+/* Keys of the task's chunks that a lane sees. */
+static int64_t plant_keys(const attn_attention_task *task, int64_t lane) {
+  const int64_t begin = task->chunk_begin * ATTN_KEY_CHUNK;
+  int64_t end = lane / task->group + task->diagonal + 1;
+  if (end > task->chunk_end * ATTN_KEY_CHUNK) end = task->chunk_end * ATTN_KEY_CHUNK;
+  if (end > task->kv_len) end = task->kv_len;
+  return end > begin ? end - begin : 0;
+}
+
+static void planted_attention(const attn_kernels *kernels, const attn_attention_task *task,
+                              void *workspace) {
+  int64_t pairs = 0;
+  for (int64_t i = 0; i < task->lanes; i++) pairs += plant_keys(task, task->lane + i);
+  ATTN_NAME(attention)(kernels, task, workspace);
+  if (plant_repeats((double)(pairs * (task->head_size + task->value_size))))
+    ATTN_NAME(attention)(kernels, task, workspace);
+}
+
+static void planted_linear(const attn_linear_task *task) {
+  ATTN_NAME(linear)(task);
+  if (plant_repeats((double)(task->rows * task->depth * task->columns))) ATTN_NAME(linear)(task);
+}
+
+#endif
