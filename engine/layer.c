@@ -132,16 +132,16 @@ static attn_status resolve_params(const attn_layer *layer, const attn_layer_para
 }
 
 /* One projection over all sequences: in one piece where the rows of all lie evenly. */
-static attn_status project(const attn_linear *linear, const attn_layer_params *p, const float *x,
-                           int64_t x_batch, int64_t x_row, float *y, int64_t y_batch,
-                           int64_t y_row) {
+static attn_status project(attn_context *context, const attn_linear *linear,
+                           const attn_layer_params *p, const float *x, int64_t x_batch,
+                           int64_t x_row, float *y, int64_t y_batch, int64_t y_row) {
   if (p->batch == 1 || (x_batch == x_row * p->len && y_batch == y_row * p->len)) {
-    return attn_linear_run(linear, x, x_row, p->batch * p->len, y, y_row, p->num_threads, p->cancel,
-                           p->cancel_user);
+    return attn_linear_run(context, linear, x, x_row, p->batch * p->len, y, y_row, p->num_threads,
+                           p->cancel, p->cancel_user);
   }
   for (int64_t b = 0; b < p->batch; b++) {
     const attn_status status =
-        attn_linear_run(linear, x + b * x_batch, x_row, p->len, y + b * y_batch, y_row,
+        attn_linear_run(context, linear, x + b * x_batch, x_row, p->len, y + b * y_batch, y_row,
                         p->num_threads, p->cancel, p->cancel_user);
     if (status) return status;
   }
@@ -190,10 +190,12 @@ attn_status attn_layer_forward(attn_context *context, const attn_layer *layer,
   }
   float *qkv = attn_scratch_acquire(context, bytes);
   if (!qkv) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for %zu bytes of q, k and v", bytes);
-  status = project(&layer->qkv, &p, p.x, p.x_batch_stride, p.x_row_stride, qkv, row * p.len, row);
+  status = project(context, &layer->qkv, &p, p.x, p.x_batch_stride, p.x_row_stride, qkv,
+                   row * p.len, row);
   if (!status) status = attend(context, layer, &p, qkv);
   if (!status) {
-    status = project(&layer->out, &p, qkv, row * p.len, row, p.y, p.y_batch_stride, p.y_row_stride);
+    status = project(context, &layer->out, &p, qkv, row * p.len, row, p.y, p.y_batch_stride,
+                     p.y_row_stride);
   }
   attn_scratch_release(context, qkv);
   return status;

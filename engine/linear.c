@@ -58,8 +58,9 @@ attn_status attn_linear_pack(attn_linear *l, const attn_weight *weight, int64_t 
 
 /* ---- running ---- */
 
-/* Rows of x whose run of 256 features fits half of a small second cache level beside a panel. */
-enum { ROWS_PER_TASK = 192, PANELS_PER_TASK = 8, TASKS_PER_RUNNER = 4 };
+/* A task's rows share each panel of W, which may come from memory, so as many as let the scratch
+ * sums (and, less needed, their run of X) stay in the second cache level. */
+enum { ROWS_PER_TASK = 512, PANELS_PER_TASK = 8, TASKS_PER_RUNNER = 4 };
 
 typedef struct linear_run {
   const attn_linear *linear;
@@ -67,10 +68,11 @@ typedef struct linear_run {
   float *y;
   int64_t x_row, y_row, rows;
   int64_t rows_per_task, panels_per_task, column_tasks;
+  char *workspaces;
+  size_t runner_bytes;
 } linear_run;
 
 static void run_task(void *user, int64_t i, int32_t runner) {
-  (void)runner;
   const linear_run *r = user;
   const attn_linear *l = r->linear;
   const int64_t row = i / r->column_tasks * r->rows_per_task;
@@ -88,22 +90,37 @@ static void run_task(void *user, int64_t i, int32_t runner) {
       .y = r->y + row * r->y_row + column,
       .y_row = r->y_row,
   };
-  l->kernels->linear(&task);
+  l->kernels->linear(&task, r->workspaces + (size_t)runner * r->runner_bytes);
 }
 
-attn_status attn_linear_run(const attn_linear *l, const float *x, int64_t x_row, int64_t rows,
-                            float *y, int64_t y_row, int32_t threads, attn_cancel_fn cancel,
-                            void *cancel_user) {
-  linear_run r = {.linear = l, .x = x, .y = y, .x_row = x_row, .y_row = y_row, .rows = rows};
-  const int64_t panels = divide_up(l->columns, l->kernels->panel);
-  threads = attn_threads_for((double)rows * (double)l->depth * (double)l->columns, threads);
-  r.rows_per_task = ROWS_PER_TASK;
-  r.panels_per_task = PANELS_PER_TASK;
-  const int64_t row_tasks = divide_up(rows, r.rows_per_task);
-  while (threads > 1 && r.panels_per_task > 1 &&
-         row_tasks * divide_up(panels, r.panels_per_task) < (int64_t)TASKS_PER_RUNNER * threads) {
-    r.panels_per_task /= 2;
+/* Cuts rows evenly, then columns finely enough for the threads. */
+static void cut(linear_run *r, int32_t threads) {
+  const int64_t panels = divide_up(r->linear->columns, r->linear->kernels->panel);
+  const int64_t row_tasks = divide_up(r->rows, ROWS_PER_TASK);
+  r->rows_per_task = divide_up(r->rows, row_tasks);
+  r->panels_per_task = PANELS_PER_TASK;
+  while (threads > 1 && r->panels_per_task > 1 &&
+         row_tasks * divide_up(panels, r->panels_per_task) < (int64_t)TASKS_PER_RUNNER * threads) {
+    r->panels_per_task /= 2;
   }
-  r.column_tasks = divide_up(panels, r.panels_per_task);
-  return attn_run_tasks(threads, row_tasks * r.column_tasks, run_task, &r, cancel, cancel_user);
+  r->column_tasks = divide_up(panels, r->panels_per_task);
+  r->runner_bytes = attn_align(r->linear->kernels->linear_workspace(r->rows_per_task));
+}
+
+attn_status attn_linear_run(attn_context *context, const attn_linear *l, const float *x,
+                            int64_t x_row, int64_t rows, float *y, int64_t y_row, int32_t threads,
+                            attn_cancel_fn cancel, void *cancel_user) {
+  linear_run r = {.linear = l, .x = x, .y = y, .x_row = x_row, .y_row = y_row, .rows = rows};
+  threads = attn_threads_for((double)rows * (double)l->depth * (double)l->columns, threads);
+  cut(&r, threads);
+  r.workspaces = attn_scratch_acquire(context, (size_t)threads * r.runner_bytes);
+  if (!r.workspaces) {
+    return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for %zu bytes of sums",
+                     (size_t)threads * r.runner_bytes);
+  }
+  const attn_status status =
+      attn_run_tasks(threads, divide_up(rows, r.rows_per_task) * r.column_tasks, run_task, &r,
+                     cancel, cancel_user);
+  attn_scratch_release(context, r.workspaces);
+  return status;
 }

@@ -27,8 +27,8 @@ attn_status attn_linear_pack(attn_linear *linear, const attn_weight *weight, int
                              int64_t count);
 
 /* Rows of x and y are dense; consecutive rows are x_row and y_row apart. */
-attn_status attn_linear_run(const attn_linear *linear, const float *x, int64_t x_row, int64_t rows,
-                            float *y, int64_t y_row, int32_t threads, attn_cancel_fn cancel,
-                            void *cancel_user);
+attn_status attn_linear_run(attn_context *context, const attn_linear *linear, const float *x,
+                            int64_t x_row, int64_t rows, float *y, int64_t y_row, int32_t threads,
+                            attn_cancel_fn cancel, void *cancel_user);
 
 #endif

@@ -16,7 +16,8 @@ size_t ATTN_NAME(attention_workspace)(int64_t head_size, int64_t value_size, int
                                       int64_t lanes, bool dropout);
 size_t ATTN_NAME(combine_workspace)(int64_t value_size, int64_t count, int64_t lanes);
 size_t ATTN_NAME(state_size)(int64_t value_size, int64_t lanes);
-void ATTN_NAME(linear)(const attn_linear_task *task);
+size_t ATTN_NAME(linear_workspace)(int64_t rows);
+void ATTN_NAME(linear)(const attn_linear_task *task, void *workspace);
 double ATTN_NAME(peak)(int64_t n);
 
 #endif

@@ -78,10 +78,11 @@ typedef struct attn_kernels {
    * stores the output of the task's lanes. */
   void (*combine)(const struct attn_kernels *, const attn_attention_task *, const float *states,
                   int64_t count, size_t stride, void *workspace);
-  void (*linear)(const attn_linear_task *);
+  void (*linear)(const attn_linear_task *, void *workspace);
   /* Bytes, for tasks of that many chunks. Workspaces start on 64-byte boundaries. */
   size_t (*attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
                                 int64_t lanes, bool dropout);
+  size_t (*linear_workspace)(int64_t rows);
   size_t (*combine_workspace)(int64_t value_size, int64_t count, int64_t lanes);
   /* Floats in the state of a task of that many lanes. */
   size_t (*state_size)(int64_t value_size, int64_t lanes);

@@ -4,14 +4,11 @@
 /* The projection kernel, y = x W + b, on the same register tile as attention: X is broadcast where
  * it lies, W comes in panels of V_TILE columns. One panel's run of ATTN_DOT_RUN rows stays in the
  * first cache level (24 KiB with AVX2) while all rows of X pass by. Runs are joined by addition in
- * order, the bias joins last (docs/numerics.md). Compiled once per instruction set. */
+ * order, the bias joins last (docs/numerics.md); sums wait in dense scratch, since the pieces of rows of
+ * y lie pages apart, on few cache sets. Compiled once per instruction set. */
 
 #include "body.h"
 #include "tile.h"
-
-V_INLINE v_f32 load_part(const float *p, int64_t n) {
-  return n >= V_LANES ? v_load(p) : n > 0 ? v_load_n(p, n) : v_zero();
-}
 
 V_INLINE void store_part(float *p, v_f32 a, int64_t n) {
   if (n >= V_LANES) {
@@ -21,50 +18,87 @@ V_INLINE void store_part(float *p, v_f32 a, int64_t n) {
   }
 }
 
-/* Adds a run to what earlier runs left in y, and the bias after the last. `columns` of the panel exist. */
-V_INLINE void tile_join(const tile_acc *acc, float *y, int64_t y_row, int64_t rows, int64_t columns,
-                        bool first, const float *bias) {
+/* One run of one tile. `sums` is what earlier runs left; NULL at the first. */
+V_INLINE void tile_run(tile_acc *acc, const float *const left[V_ROWS], const float *w,
+                       int64_t depth, const float *sums) {
+  tile_zero(acc);
+  tile_accumulate_from(acc, 0, left, 1, w, depth);
+  if (!sums) return;
   V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-    if (r >= rows) break;
-    float *out = y + r * y_row;
     V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
-      const int64_t n = columns - q * V_LANES;
-      v_f32 sum = acc->at[r][q];
-      if (!first) sum = v_add(load_part(out + q * V_LANES, n), sum);
-      if (bias) sum = v_add(sum, v_load(bias + q * V_LANES));
-      store_part(out + q * V_LANES, sum, n);
+      acc->at[r][q] = v_add(v_load(sums + r * V_TILE + q * V_LANES), acc->at[r][q]);
     }
   }
 }
 
-/* Not inlined: the accumulators need every register. */
-static V_NOINLINE void linear_tile(const float *const left[V_ROWS], const float *w, int64_t depth,
-                                   float *y, int64_t y_row, int64_t rows, int64_t columns,
-                                   bool first, const float *bias) {
+/* Not inlined, this and the next: the accumulators need every register. */
+static V_NOINLINE void tile_wait(const float *const left[V_ROWS], const float *w, int64_t depth,
+                                 float *sums, bool first) {
   tile_acc acc;
-  tile_zero(&acc);
-  tile_accumulate_from(&acc, 0, left, 1, w, depth);
-  tile_join(&acc, y, y_row, rows, columns, first, bias);
-}
-
-static void panel_run(const attn_linear_task *task, int64_t column, int64_t k, int64_t depth) {
-  const float *w = task->w + (column * task->depth + k * V_TILE);
-  const bool last = k + depth == task->depth;
-  const float *bias = last && task->bias ? task->bias + column : NULL;
-  for (int64_t row = 0; row < task->rows; row += V_ROWS) {
-    const float *left[V_ROWS];
-    const int64_t rows = task->rows - row < V_ROWS ? task->rows - row : V_ROWS;
-    tile_rows(left, task->x + row * task->x_row + k, task->x_row, rows);
-    linear_tile(left, w, depth, task->y + row * task->y_row + column, task->y_row, rows,
-                task->columns - column, k == 0, bias);
+  tile_run(&acc, left, w, depth, first ? NULL : sums);
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+    V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+      v_store(sums + r * V_TILE + q * V_LANES, acc.at[r][q]);
+    }
   }
 }
 
-void ATTN_NAME(linear)(const attn_linear_task *task) {
+/* The last run. `rows` and `columns` of the tile exist. */
+static V_NOINLINE void tile_done(const float *const left[V_ROWS], const float *w, int64_t depth,
+                                 const float *sums, const float *bias, float *y, int64_t y_row,
+                                 int64_t rows, int64_t columns) {
+  tile_acc acc;
+  tile_run(&acc, left, w, depth, sums);
+  V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
+    v_f32 b = bias ? v_load(bias + q * V_LANES) : v_zero();
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) {
+      /* Without a bias nothing is added: -0 stays. */
+      v_f32 sum = bias ? v_add(acc.at[r][q], b) : acc.at[r][q];
+      if (r < rows) store_part(y + r * y_row + q * V_LANES, sum, columns - q * V_LANES);
+    }
+  }
+}
+
+/* A piece of the panel that comes next, on its way to the second cache level. */
+static void prefetch_piece(const float *w, int64_t floats, int64_t piece, int64_t pieces) {
+  const int64_t size = (floats + pieces - 1) / pieces;
+  for (int64_t i = piece * size; i < (piece + 1) * size && i < floats; i += 16) {
+    __builtin_prefetch(w + i, 0, 2);
+  }
+}
+
+/* All rows of x with one run of one panel. */
+static void panel_run(const attn_linear_task *task, int64_t column, int64_t k, int64_t depth,
+                      float *sums) {
+  const float *w = task->w + column * task->depth + k * V_TILE;
+  const bool last = k + depth == task->depth;
+  const float *bias = task->bias ? task->bias + column : NULL;
+  const int64_t tiles = (task->rows + V_ROWS - 1) / V_ROWS;
+  for (int64_t i = 0; i < tiles; i++) {
+    const float *left[V_ROWS];
+    const int64_t row = i * V_ROWS, rows = task->rows - row;
+    float *at = sums + row * V_TILE;
+    tile_rows(left, task->x + row * task->x_row + k, task->x_row, rows);
+    /* Panels follow each other in memory, and so do the runs of a panel. */
+    prefetch_piece(w + depth * V_TILE, ATTN_DOT_RUN * V_TILE, i, tiles);
+    if (last) {
+      tile_done(left, w, depth, k == 0 ? NULL : at, bias, task->y + row * task->y_row + column,
+                task->y_row, rows, task->columns - column);
+    } else {
+      tile_wait(left, w, depth, at, k == 0);
+    }
+  }
+}
+
+size_t ATTN_NAME(linear_workspace)(int64_t rows) {
+  return (size_t)((rows + V_ROWS - 1) / V_ROWS * V_ROWS * V_TILE) * sizeof(float);
+}
+
+void ATTN_NAME(linear)(const attn_linear_task *task, void *workspace) {
   for (int64_t column = 0; column < task->columns; column += V_TILE) {
     for (int64_t k = 0; k < task->depth; k += ATTN_DOT_RUN) {
       const int64_t depth = task->depth - k < ATTN_DOT_RUN ? task->depth - k : ATTN_DOT_RUN;
-      panel_run(task, column, k, depth);
+      panel_run(task, column, k, depth, workspace);
     }
   }
 }

@@ -45,9 +45,11 @@ static void planted_attention(const attn_kernels *kernels, const attn_attention_
   ATTN_NAME(attention)(kernels, task, workspace);
 }
 
-static void planted_linear(const attn_linear_task *task) {
-  ATTN_NAME(linear)(task);
-  if (plant_repeats((double)(task->rows * task->depth * task->columns))) ATTN_NAME(linear)(task);
+static void planted_linear(const attn_linear_task *task, void *workspace) {
+  ATTN_NAME(linear)(task, workspace);
+  if (plant_repeats((double)(task->rows * task->depth * task->columns))) {
+    ATTN_NAME(linear)(task, workspace);
+  }
 }
 
 #endif

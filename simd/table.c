@@ -49,6 +49,7 @@ double ATTN_NAME(peak)(int64_t n) {
    .combine = ATTN_NAME(combine),                                                                  \
    .linear = ATTN_ENTRY_LINEAR,                                                                    \
    .attention_workspace = ATTN_NAME(attention_workspace),                                          \
+   .linear_workspace = ATTN_NAME(linear_workspace),                                                \
    .combine_workspace = ATTN_NAME(combine_workspace),                                              \
    .state_size = ATTN_NAME(state_size),                                                            \
    .peak = ATTN_NAME(peak)}
