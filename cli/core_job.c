@@ -131,7 +131,7 @@ int job_load_core_case(job *j, const options *o) {
   j->params = (attn_params)ATTN_PARAMS_INIT;
   j->params.has_num_threads = o->has_threads;
   j->params.num_threads = o->threads;
-  const attn_tensor *qkv[3];
+  const attn_tensor *qkv[3] = {NULL, NULL, NULL};
   int code = check_options(j);
   if (code == 0) code = find_tensors(j, qkv);
   if (code == 0) code = set_sizes(j, qkv);

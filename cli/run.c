@@ -75,6 +75,8 @@ static int run_timed(job *j, int64_t runs, timing *t) {
     seconds[i] = fmax(now() - begin, 1e-9); /* a clock may tick slower than an empty run */
   }
   end_progress(&p);
+  j->params.cancel_user = j->layer_params.cancel_user = NULL;
+  j->params.cancel = j->layer_params.cancel = NULL;
   if (status == ATTN_OK) {
     qsort(seconds, (size_t)runs, sizeof(*seconds), compare_double);
     *t = (timing){runs, seconds[0], (seconds[(runs - 1) / 2] + seconds[runs / 2]) / 2};

@@ -136,8 +136,8 @@ static attn_status read_dtype(const attn_file *file, const json_t *value, attn_t
     return bad_file(file, "tensor '%.80s': dtype is %s; it must be a string", tensor->name,
                     value == NULL ? "missing" : "not a string");
   const char *name = json_string_value(value);
-  for (int i = 0; i < DTYPE_END; i++)
-    if (dtypes[i].name != NULL && strcmp(dtypes[i].name, name) == 0) {
+  for (int i = ATTN_F64; i < DTYPE_END; i++)
+    if (strcmp(dtypes[i].name, name) == 0) {
       tensor->dtype = (attn_dtype)i;
       return ATTN_OK;
     }
@@ -314,7 +314,7 @@ static attn_status map_file(attn_file *file) {
 
 static attn_status read_file(attn_file *file) {
   attn_status status = map_file(file);
-  if (status != ATTN_OK) return status;
+  if (status != ATTN_OK || file->map == NULL) return status; /* both or neither */
   uint64_t length;
   memcpy(&length, file->map, sizeof(length));
   if (length > MAX_HEADER_BYTES || length > file->size - LENGTH_BYTES)

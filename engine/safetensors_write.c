@@ -232,8 +232,10 @@ attn_status attn_file_write(const char *path, const attn_tensor *tensors, int64_
                      (long long)metadata_count, (const void *)metadata);
   json_t *header = json_object();
   const attn_tensor **sorted = calloc((size_t)count + 1, sizeof(*sorted));
-  attn_status status = header == NULL || sorted == NULL ? no_memory() : ATTN_OK;
-  if (status == ATTN_OK) {
+  attn_status status;
+  if (header == NULL || sorted == NULL) {
+    status = no_memory();
+  } else {
     for (int64_t i = 0; i < count; i++) sorted[i] = &tensors[i];
     status = build_header(header, sorted, count, metadata, metadata_count);
   }

@@ -59,14 +59,6 @@ static V_NOINLINE void tile_done(const float *const left[V_ROWS], const float *w
   }
 }
 
-/* A piece of the panel that comes next, on its way to the second cache level. */
-static void prefetch_piece(const float *w, int64_t floats, int64_t piece, int64_t pieces) {
-  const int64_t size = (floats + pieces - 1) / pieces;
-  for (int64_t i = piece * size; i < (piece + 1) * size && i < floats; i += 16) {
-    __builtin_prefetch(w + i, 0, 2);
-  }
-}
-
 /* All rows of x with one run of one panel. */
 static void panel_run(const attn_linear_task *task, int64_t column, int64_t k, int64_t depth,
                       float *sums) {
@@ -79,8 +71,6 @@ static void panel_run(const attn_linear_task *task, int64_t column, int64_t k, i
     const int64_t row = i * V_ROWS, rows = task->rows - row;
     float *at = sums + row * V_TILE;
     tile_rows(left, task->x + row * task->x_row + k, task->x_row, rows);
-    /* Panels follow each other in memory, and so do the runs of a panel. */
-    prefetch_piece(w + depth * V_TILE, ATTN_DOT_RUN * V_TILE, i, tiles);
     if (last) {
       tile_done(left, w, depth, k == 0 ? NULL : at, bias, task->y + row * task->y_row + column,
                 task->y_row, rows, task->columns - column);

@@ -7,4 +7,7 @@ endforeach()
 if(TARGET attn_cli)
   attn_add_test(files.cli "quick;files" sh ${CMAKE_CURRENT_SOURCE_DIR}/test_cli.sh
     ${CMAKE_CURRENT_SOURCE_DIR}/data ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:attn_cli>)
+  if(CMAKE_C_FLAGS MATCHES "sanitize")
+    set_tests_properties(files.cli PROPERTIES ENVIRONMENT "ATTN_TIMED=0")
+  endif()
 endif()
