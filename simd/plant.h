@@ -46,10 +46,9 @@ static void planted_attention(const attn_kernels *kernels, const attn_attention_
 }
 
 static void planted_linear(const attn_linear_task *task, void *workspace) {
-  ATTN_NAME(linear)(task, workspace);
-  if (plant_repeats((double)(task->rows * task->depth * task->columns))) {
+  if (plant_repeats((double)(task->rows * task->depth * task->columns)))
     ATTN_NAME(linear)(task, workspace);
-  }
+  ATTN_NAME(linear)(task, workspace);
 }
 
 #endif
