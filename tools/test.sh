@@ -8,4 +8,6 @@ cmake -S . -B build -D ATTN_TESTS=ON -D ATTN_PERF=ON
 echo "== build"
 cmake --build build --parallel "$(nproc)"
 echo "== test"
+# Tests run beside each other: threads that wait must not spin.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY-passive}"
 exec ctest --test-dir build --output-on-failure --parallel "$(nproc)" "$@" </dev/null
