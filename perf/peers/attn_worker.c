@@ -86,7 +86,7 @@ static void select_slot(int slot) {
 static attn_status run_attention(void) { return attn_forward(NULL, &now->attention); }
 static attn_status run_layer(void) { return attn_layer_forward(NULL, now->layer, &now->forward); }
 static attn_status run_linear(void) {
-  return attn_linear_run(&now->linear, now->input[0], now->depth, now->rows, now->output,
+  return attn_linear_run(NULL, &now->linear, now->input[0], now->depth, now->rows, now->output,
                          now->columns, now->threads, NULL, NULL);
 }
 

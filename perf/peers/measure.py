@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+# Copyright 2026 The attn authors
+"""Runs the cases and keeps what came out."""
+
+import dataclasses
+import os
+import statistics
+from dataclasses import dataclass, field
+
+import oracle
+import workloads
+from engines import ATTN, TEAM, Engine
+
+ISAS = ("avx512", "avx2", "neon")
+# A peer's forms that took this much longer than its best one at first sight are not timed again.
+FORM_MARGIN = 1.5
+# Calls of this many seconds, this much slower than the fastest engine, are timed in few rounds.
+LONG_CALL, FAR_BEHIND, FEW_ROUNDS = 0.5, 3.0, 3
+
+
+@dataclass
+class Row:
+    """One form of one engine on one case and number of threads."""
+
+    threads: int
+    case: workloads.Case
+    engine: str
+    form: str
+    slot: int
+    first: float = 0.0  # seconds of the call at first sight
+    error_rms: float = 0.0
+    error_max: float = 0.0
+    samples: int = 0
+    best: list = field(default_factory=list)  # seconds, by round
+    median: list = field(default_factory=list)
+    turn: list = field(default_factory=list)  # numbers of these rounds
+
+    @property
+    def rounds(self):
+        return len(self.turn)
+
+    @property
+    def seconds(self):
+        """Median of the rounds."""
+        return statistics.median(self.median) if self.median else self.first
+
+    @property
+    def shortest(self):
+        return min(self.best) if self.best else self.first
+
+    @property
+    def isa(self):
+        """The set that the form names; "" is the machine's."""
+        word = self.form.split(" ")[0]
+        return word if self.engine == ATTN and word in ISAS else ""
+
+
+@dataclass
+class Gap:
+    threads: int
+    case: str  # "" when all of them
+    engine: str
+    form: str
+    reason: str
+
+
+class Run:
+    def __init__(self, options, directory):
+        self.options, self.directory = options, directory
+        self.rows, self.gaps = [], []
+        self.peaks = {}  # (threads, case name, isa): GFLOP/s by round
+        self.versions = {}
+        self.isa = ""
+        self.engines, self.threads = [], 0
+
+    # ---- engines ----
+
+    def start(self, threads):
+        self.close()
+        self.threads = threads
+        names = [ATTN] + ([TEAM] if threads > 1 else []) + self.options.peers
+        for name in names:
+            engine = Engine(name, threads, self.directory, self.options.build)
+            _, fault = engine.guarded(lambda: None)
+            if fault:
+                self.gaps.append(Gap(threads, "", name, "", fault))
+                continue
+            self.versions[name] = engine.version
+            self.engines.append(engine)
+        if self.engines and self.engines[0].name == ATTN:
+            self.isa = self.engines[0].version.partition("(")[2].rstrip(")")
+
+    def close(self):
+        for engine in self.engines:
+            engine.close()
+        self.engines = []
+
+    def takes_part(self, engine, case):
+        if case.family == "sweep":
+            return engine.name in (ATTN, "torch", "openvino")
+        return engine.name != TEAM or case.family in "PL"
+
+    # ---- one case ----
+
+    def measure(self, threads, case):
+        if threads != self.threads:
+            self.start(threads)
+        arrays = workloads.inputs(case)
+        for name, array in arrays.items():
+            array.tofile(os.path.join(self.directory, f"{name}.f32"))
+        truth = oracle.truth(case, arrays)
+        del arrays
+        engines = [engine for engine in self.engines if self.takes_part(engine, case)]
+        found = [(engine, row) for engine in engines for row in self.prepare(engine, case, truth)]
+        self.rows += [row for _, row in found]
+        self.alternate(case, self.worth_timing(found))
+        for engine in engines:
+            engine.guarded(lambda: engine.worker.ask("release"))
+
+    def prepare(self, engine, case, truth):
+        forms, fault = engine.guarded(lambda: engine.forms(case.kind))
+        if fault:
+            self.gaps.append(Gap(self.threads, case.name, engine.name, "", fault))
+        if engine.name == TEAM:
+            forms = forms and forms[:1]
+        if case.family == "sweep":
+            forms = forms and [form for form in forms if "compiled" not in form and "(B,T,H,D)" not in form]
+        rows = []
+        for slot, form in enumerate(forms or []):
+            row = Row(self.threads, case, engine.name, form, slot)
+            _, fault = engine.guarded(lambda: self.first_sight(engine, row, truth))
+            if not fault:
+                rows.append(row)
+                continue
+            lost = [] if engine.worker else [other.form for other in rows]
+            for name in [form, *lost]:
+                self.gaps.append(Gap(self.threads, case.name, engine.name, name, fault))
+            if lost:
+                rows = []
+        return rows
+
+    def first_sight(self, engine, row, truth):
+        engine.prepare(row.slot, row.case, row.form)
+        row.first = engine.worker.run(row.slot, 0)[1]
+        engine.worker.ask(f"result {row.slot} result")
+        path = os.path.join(self.directory, "result.f32")
+        result = oracle.read_result(path, row.case, row.form)
+        row.error_rms, row.error_max = truth.errors(result)
+        if truth.wrong(row.error_max):
+            raise oracle.Wrong(f"wrong result: largest error {row.error_max:.2g}")
+
+    def worth_timing(self, found):
+        best = {}
+        for _, row in found:
+            best[row.engine] = min(best.get(row.engine, row.first), row.first)
+        return [(engine, row) for engine, row in found
+                if row.engine == ATTN or row.first <= FORM_MARGIN * best[row.engine]]
+
+    def turns(self, row, fastest):
+        """The rounds that a form takes part in."""
+        rounds = self.options.rounds
+        if row.first > LONG_CALL and row.first > FAR_BEHIND * fastest and rounds > FEW_ROUNDS:
+            return {i * (rounds - 1) // (FEW_ROUNDS - 1) for i in range(FEW_ROUNDS)}
+        return set(range(rounds))
+
+    def alternate(self, case, timed):
+        """Every round begins with another one, so that none always follows the same."""
+        fastest = min((row.first for _, row in timed), default=0)
+        turns = [self.turns(row, fastest) for _, row in timed]
+        for turn in range(self.options.rounds):
+            self.measure_peaks(case)
+            for i in range(len(timed)):
+                place = (i + turn) % len(timed)
+                if turn in turns[place]:
+                    self.time(*timed[place], turn)
+
+    def time(self, engine, row, turn):
+        if not engine.worker:  # it died: what was prepared is gone
+            return
+        reply, fault = engine.guarded(lambda: engine.worker.run(row.slot, self.options.slot))
+        if fault:
+            self.gaps.append(Gap(self.threads, row.case.name, row.engine, row.form, fault))
+            return
+        count, best, median = reply
+        row.samples += count
+        row.best.append(best)
+        row.median.append(median)
+        row.turn.append(turn)
+
+    def measure_peaks(self, case):
+        ours = next((engine for engine in self.engines if engine.name == ATTN), None)
+        for isa in ISAS if ours and ours.worker else ():
+            gflops, _ = ours.guarded(lambda: float(ours.worker.ask(f"peak {isa}")))
+            if gflops:
+                self.peaks.setdefault((self.threads, case.name, isa), []).append(gflops)
+
+    # ---- what came out ----
+
+    def peak(self, threads, isa):
+        """The highest of all rounds on that many threads, GFLOP/s; 0 when unknown."""
+        isa = isa or self.isa
+        seen = [max(values) for (t, _, i), values in self.peaks.items() if (t, i) == (threads, isa)]
+        return max(seen, default=0)
+
+    def share(self, row):
+        """Of that peak, by the shortest call."""
+        peak = self.peak(row.threads, row.isa)
+        return row.case.flops / row.shortest / 1e9 / peak if peak else 0
+
+    def share_median(self, row):
+        """Median over the rounds of the share of the peak right before."""
+        peaks = self.peaks.get((row.threads, row.case.name, row.isa or self.isa), [])
+        shares = [row.case.flops / seconds / 1e9 / peaks[turn]
+                  for turn, seconds in zip(row.turn, row.median) if turn < len(peaks)]
+        return statistics.median(shares) if shares else 0
+
+    def best_form(self, threads, case, engine):
+        """The fastest of an engine's forms on the machine's own set, None when there is none."""
+        rows = [row for row in self.rows if row.threads == threads and row.case == case
+                and row.engine == engine and not row.isa and row.rounds]
+        return min(rows, key=lambda row: row.seconds, default=None)
+
+    def as_json(self, facts):
+        rows = [{**dataclasses.asdict(row), "case": row.case.name, "flops": row.case.flops}
+                for row in self.rows]
+        peaks = [{"threads": t, "case": c, "isa": i, "gflops": v} for (t, c, i), v in self.peaks.items()]
+        gaps = [dataclasses.asdict(gap) for gap in self.gaps]
+        return {"facts": facts, "rows": rows, "peaks": peaks, "gaps": gaps}
+
+
+def ratios(row, other):
+    """How many times as long `other` takes: median over the rounds that both have, and by the shortest
+    calls."""
+    times = dict(zip(other.turn, other.median))
+    both = [times[turn] / seconds for turn, seconds in zip(row.turn, row.median) if turn in times]
+    return statistics.median(both) if both else 0, other.shortest / row.shortest
