@@ -54,7 +54,10 @@ static int find_tensors(const job *j, const attn_tensor *qkv[3]) {
   static const char *const names[3] = {"q", "k", "v"};
   for (int i = 0; i < 3; i++) {
     qkv[i] = attn_file_tensor(j->files[0], names[i]);
-    if (qkv[i] == NULL) return job_missing(j, names[i]);
+    if (qkv[i] == NULL) {
+      job_missing(j, names[i]);
+      return EXIT_BAD_DATA;
+    }
     if (qkv[i]->dtype != ATTN_F32)
       return fail(EXIT_BAD_DATA, "%s: tensor '%s' has dtype %s; metadata 'dtype' says F32", j->path,
                   names[i], attn_dtype_name(qkv[i]->dtype));

@@ -66,7 +66,7 @@ static int open_params(job *j, const attn_file **params) {
   char *path = job_alloc(j, (int64_t)(folder + strlen(name) + 1), 1);
   if (path == NULL) return EXIT_BAD_DATA;
   memcpy(path, j->path, folder);
-  memcpy(path + folder, name, strlen(name));
+  memcpy(path + folder, name, strlen(name) + 1);
   j->params_path = path;
   int code = job_open_file(j, 1, path);
   *params = j->files[1];

@@ -234,7 +234,8 @@ attn_status attn_file_write(const char *path, const attn_tensor *tensors, int64_
   const attn_tensor **sorted = calloc((size_t)count + 1, sizeof(*sorted));
   attn_status status;
   if (header == NULL || sorted == NULL) {
-    status = no_memory();
+    no_memory();
+    status = ATTN_OUT_OF_MEMORY;
   } else {
     for (int64_t i = 0; i < count; i++) sorted[i] = &tensors[i];
     status = build_header(header, sorted, count, metadata, metadata_count);
