@@ -23,7 +23,7 @@ only include 'attn/'
 only simd 'simd/'
 only engine 'attn/|engine/|simd/kernels\.h'
 only cli 'attn/|cli/'
-only perf 'attn/|perf/|simd/(kernels|phase)\.h|engine/philox\.h'
+only perf 'attn/|perf/|simd/(kernels|phase)\.h|engine/(philox|linear)\.h'
 
 complain "includes are relative to the root or to the own directory" \
   "$(grep -rnE '^ *# *include *"\.\.?/' include engine simd cli perf || true)"
