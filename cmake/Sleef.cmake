@@ -1,5 +1,5 @@
 # SLEEF, by its own CMake package where it has one (3.6 and later), else by header and library
-# (Debian 12 ships 3.5.1 without a package file). Defines sleef::sleef and ATTN_SLEEF_VERSION.
+# (Debian 12 ships 3.5.1 without a package file). Defines sleef::sleef.
 find_package(sleef CONFIG QUIET)
 find_path(ATTN_SLEEF_INCLUDE sleef.h)
 mark_as_advanced(ATTN_SLEEF_INCLUDE ATTN_SLEEF_LIBRARY)

@@ -24,21 +24,26 @@ struct attn_plan {
   atomic_int *pending; /* (head, group): pieces not yet done */
 };
 
-static void plan_init(attn_plan *plan, const attn_kernels *kernels, bool openmp) {
+static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t threads) {
   attn_params *p = &plan->problem.params;
   attn_schedule *s = &plan->schedule;
   plan->problem.kernels = kernels;
-  if (openmp) p->num_threads = attn_threads_for(attn_problem_cost(&plan->problem), p->num_threads);
+  p->num_threads = threads;
   attn_schedule_make(&plan->problem, s);
-  const int64_t lanes = s->lanes < s->lanes_per_task ? s->lanes : s->lanes_per_task;
-  plan->runner_bytes = kernels->attention_workspace(p->head_size, p->value_size, s->piece_chunks,
-                                                    lanes, plan->problem.dropout);
+  const attn_attention_task largest = {
+      .head_size = p->head_size,
+      .value_size = p->value_size,
+      .lanes = s->lanes < s->lanes_per_task ? s->lanes : s->lanes_per_task,
+      .chunk_end = s->piece_chunks,
+      .dropout = plan->problem.dropout ? attn_dropout_factors : NULL,
+  };
+  plan->runner_bytes = kernels->attention_workspace(&largest);
   plan->state_floats = 0;
   if (s->pieces > 1) {
-    const size_t combine = kernels->combine_workspace(p->value_size, s->pieces, lanes);
+    const size_t combine = kernels->combine_workspace(&largest, s->pieces);
     if (combine > plan->runner_bytes) plan->runner_bytes = combine;
-    plan->state_floats =
-        attn_align(kernels->state_size(p->value_size, lanes) * sizeof(float)) / sizeof(float);
+    const size_t state = kernels->state_size(p->value_size, largest.lanes) * sizeof(float);
+    plan->state_floats = attn_align(state) / sizeof(float);
   }
   plan->runner_bytes = attn_align(plan->runner_bytes);
 }
@@ -52,28 +57,45 @@ static size_t shared_bytes(const attn_plan *plan) {
          attn_align(rows * sizeof(atomic_int));
 }
 
+static size_t plan_rows(const attn_plan *plan) {
+  return (size_t)(plan->schedule.heads * plan->schedule.groups);
+}
+
+void attn_plan_reset(attn_plan *plan) {
+  if (!plan || !plan->pending) return;
+  for (size_t i = 0; i < plan_rows(plan); i++) {
+    atomic_init(&plan->pending[i], (int)plan->schedule.pieces);
+  }
+}
+
 static void plan_share_memory(attn_plan *plan, void *memory) {
   const attn_schedule *s = &plan->schedule;
   plan->states = memory;
   plan->pending = NULL;
   if (s->pieces == 1) return;
-  const size_t rows = (size_t)(s->heads * s->groups);
-  plan->pending = (atomic_int *)(plan->states + rows * (size_t)s->pieces * plan->state_floats);
-  for (size_t i = 0; i < rows; i++) atomic_init(&plan->pending[i], (int)s->pieces);
+  const size_t floats = plan_rows(plan) * (size_t)s->pieces * plan->state_floats;
+  plan->pending = (atomic_int *)(plan->states + floats);
+  attn_plan_reset(plan);
+}
+
+/* Element (batch, head, 0, 0); stays NULL where nothing is read. */
+static const float *input_at(const attn_input *in, int64_t batch, int64_t head) {
+  const float *data = in->data;
+  return data ? data + batch * in->batch_stride + head * in->head_stride : NULL;
 }
 
 static attn_attention_task task_of(const attn_problem *problem, const attn_share *share) {
   const attn_params *p = &problem->params;
   const int64_t head = share->kv_head * problem->group;
   attn_attention_task t = {
-      .q = p->q.data + share->batch * p->q.batch_stride + head * p->q.head_stride,
+      .q = input_at(&p->q, share->batch, head),
       .q_head = p->q.head_stride,
       .q_row = p->q.row_stride,
       .q_dim = p->q.dim_stride,
-      .k = p->k.data + share->batch * p->k.batch_stride + share->kv_head * p->k.head_stride,
+      .k = input_at(&p->k, share->batch, share->kv_head),
       .k_row = p->k.row_stride,
       .k_dim = p->k.dim_stride,
-      .v = p->v.data + share->batch * p->v.batch_stride + share->kv_head * p->v.head_stride,
+      .v = input_at(&p->v, share->batch, share->kv_head),
       .v_row = p->v.row_stride,
       .v_dim = p->v.dim_stride,
       .head_size = p->head_size,
@@ -86,7 +108,7 @@ static attn_attention_task task_of(const attn_problem *problem, const attn_share
       .chunk_begin = share->chunk_begin,
       .chunk_end = share->chunk_end,
       .scale = p->scale,
-      .o = p->o.data + share->batch * p->o.batch_stride + head * p->o.head_stride,
+      .o = (float *)p->o.data + share->batch * p->o.batch_stride + head * p->o.head_stride,
       .o_head = p->o.head_stride,
       .o_row = p->o.row_stride,
       .o_dim = p->o.dim_stride,
@@ -148,8 +170,14 @@ attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
   attn_status status = attn_kernels_current(&kernels);
   if (!status) status = attn_problem_shape(params, &plan.problem);
   if (status) return status;
-  plan_init(&plan, kernels, true);
-  *bytes = forward_bytes(&plan) + ATTN_ALIGNMENT; /* the caller's memory may start anywhere */
+  /* Whether the call will use one thread or all is not known here, and one thread's larger tasks
+   * may need more. */
+  const int32_t threads = plan.problem.params.num_threads;
+  plan_init(&plan, kernels, threads);
+  const size_t team = forward_bytes(&plan);
+  plan_init(&plan, kernels, 1);
+  const size_t alone = forward_bytes(&plan);
+  *bytes = (team > alone ? team : alone) + ATTN_ALIGNMENT; /* the memory may start anywhere */
   return ATTN_OK;
 }
 
@@ -173,7 +201,7 @@ attn_status attn_forward_with(attn_context *context, const attn_params *params,
   attn_status status = attn_problem_init(params, &plan.problem);
   if (status) return status;
   const attn_params *p = &plan.problem.params;
-  plan_init(&plan, kernels, true);
+  plan_init(&plan, kernels, attn_threads_for(attn_problem_cost(&plan.problem), p->num_threads));
   const size_t need = forward_bytes(&plan);
   if (p->workspace) {
     if (p->workspace_size < need + ATTN_ALIGNMENT) {
@@ -201,7 +229,7 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
   attn_plan *made = malloc(sizeof(*made));
   if (!made) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a plan");
   made->problem = problem;
-  plan_init(made, kernels, false);
+  plan_init(made, kernels, problem.params.num_threads);
   const size_t shared = shared_bytes(made);
   void *memory = NULL;
   if (shared > 0 && !(memory = aligned_alloc(ATTN_ALIGNMENT, attn_align(shared)))) {
@@ -219,15 +247,15 @@ void attn_plan_destroy(attn_plan *plan) {
   free(plan);
 }
 
-int64_t attn_plan_task_count(const attn_plan *plan) { return plan->schedule.tasks; }
+int64_t attn_plan_task_count(const attn_plan *plan) { return plan ? plan->schedule.tasks : 0; }
 
 double attn_plan_task_cost(const attn_plan *plan, int64_t i) {
-  if (i < 0 || i >= plan->schedule.tasks) return 0.0;
+  if (!plan || i < 0 || i >= plan->schedule.tasks) return 0.0;
   return attn_schedule_cost(&plan->schedule, &plan->problem, i);
 }
 
 size_t attn_plan_workspace_size(const attn_plan *plan) {
-  return plan->runner_bytes + ATTN_ALIGNMENT;
+  return plan ? plan->runner_bytes + ATTN_ALIGNMENT : 0;
 }
 
 attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace, size_t workspace_size) {

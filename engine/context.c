@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Copyright 2026 The attn authors */
 
-/* A context is a list of idle blocks. Its lock is only ever tried, never waited for: a caller that
- * finds it taken allocates, and one that cannot give a block back frees it. So no call blocks
- * another, and a child forked while some thread held the lock still works. */
+/* A context is a list of idle blocks. Its lock, held for a walk of that short list, is tried a number of times, never
+ * waited for: a caller that does not get it allocates, and one that cannot give a block back frees it. So a
+ * child forked while some thread held the lock still works. */
 
 #include "context.h"
 
@@ -27,7 +27,10 @@ struct attn_context {
 static attn_context default_context = {ATOMIC_FLAG_INIT, NULL};
 
 static bool try_lock(attn_context *c) {
-  return !atomic_flag_test_and_set_explicit(&c->busy, memory_order_acquire);
+  for (int i = 0; i < 100; i++) {
+    if (!atomic_flag_test_and_set_explicit(&c->busy, memory_order_acquire)) return true;
+  }
+  return false;
 }
 
 static void unlock(attn_context *c) { atomic_flag_clear_explicit(&c->busy, memory_order_release); }
@@ -44,26 +47,33 @@ static block *take(attn_context *c, size_t bytes) {
   return found;
 }
 
-/* Nothing idle was large enough: what is idle will not be, either, so one block makes room. */
-static void drop_one(attn_context *c) {
-  block *first = c->idle;
-  if (!first) return;
-  c->idle = first->next;
-  free(first);
+/* Takes the largest idle block off the list: the nearest to what is missing, and not large enough. */
+static block *take_largest(attn_context *c) {
+  size_t most = 0;
+  for (const block *b = c->idle; b; b = b->next) most = b->bytes > most ? b->bytes : most;
+  return most ? take(c, most) : NULL;
+}
+
+/* Sizes in steps of an eighth, so that lengths that grow by one do not allocate every time. */
+static size_t round_up(size_t bytes) {
+  size_t step = ATTN_ALIGNMENT;
+  while (step < bytes / 8) step *= 2;
+  return (bytes + step - 1) / step * step;
 }
 
 void *attn_scratch_acquire(attn_context *context, size_t bytes) {
   attn_context *c = context ? context : &default_context;
   if (try_lock(c)) {
-    block *found = take(c, bytes);
-    if (!found) drop_one(c);
+    block *found = take(c, bytes), *small = found ? NULL : take_largest(c);
     unlock(c);
     if (found) return found + 1;
+    free(small);
   }
-  if (bytes > SIZE_MAX - 2 * ATTN_ALIGNMENT) return NULL;
-  block *fresh = aligned_alloc(ATTN_ALIGNMENT, attn_align(bytes) + sizeof(block));
+  if (bytes > SIZE_MAX / 2) return NULL;
+  bytes = round_up(bytes);
+  block *fresh = aligned_alloc(ATTN_ALIGNMENT, bytes + sizeof(block));
   if (!fresh) return NULL;
-  fresh->bytes = attn_align(bytes);
+  fresh->bytes = bytes;
   return fresh + 1;
 }
 
@@ -94,7 +104,7 @@ attn_status attn_context_create(attn_context **context) {
 void attn_context_trim(attn_context *context) {
   attn_context *c = context ? context : &default_context;
   if (!try_lock(c)) return;
-  while (c->idle) drop_one(c);
+  for (block *b; (b = take_largest(c)) != NULL;) free(b);
   unlock(c);
 }
 

@@ -54,7 +54,7 @@ void attn_dropout_factors(const void *dropout_lanes, int64_t lane, int64_t lanes
     const int64_t head = d->kv_head * problem->group + (lane + i) % problem->group;
     const int64_t position = row + p->kv_len - p->q_len;
     /* Entries of keys that the row does not see are not read. */
-    int64_t seen = row + problem->diagonal + 1 - key;
+    int64_t seen = attn_last_key(row, problem->diagonal, p->kv_len) + 1 - key;
     seen = seen < 0 ? 0 : seen < keys ? seen : keys;
     if (p->dropout.keep.data) {
       recorded(&p->dropout.keep, d->batch, head, row, key, seen, stride, kept, factor + i);

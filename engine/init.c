@@ -100,8 +100,9 @@ attn_status attn_layer_create_init(const attn_layer_config *config, uint64_t see
     attn_init_kernel(qkv, c.d_model, all, seed, 0);
     attn_init_kernel(out, mixed, c.d_model, seed, 1);
     attn_fpmode_leave(mode);
-    attn_layer_weights weights = {.qkv = {.kernel = qkv, .in_stride = all, .out_stride = 1},
-                                  .out = {.kernel = out, .in_stride = c.d_model, .out_stride = 1}};
+    attn_layer_weights weights = ATTN_LAYER_WEIGHTS_INIT;
+    weights.qkv = (attn_weight){.kernel = qkv, .in_stride = all, .out_stride = 1};
+    weights.out = (attn_weight){.kernel = out, .in_stride = c.d_model, .out_stride = 1};
     status = attn_layer_create(&c, &weights, layer);
   }
   free(qkv);

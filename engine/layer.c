@@ -28,7 +28,6 @@ static int64_t kv_columns(const attn_layer_config *c) { return c->num_kv_heads *
 /* ---- creating ---- */
 
 static attn_status check_weights(const attn_layer_weights *w) {
-  if (!w) return attn_fail(ATTN_INVALID_ARGUMENT, "weights is NULL; it must point to a struct");
   const int separate = (w->q.kernel != NULL) + (w->k.kernel != NULL) + (w->v.kernel != NULL);
   if (!w->out.kernel) return attn_fail(ATTN_INVALID_ARGUMENT, "weights.out.kernel is NULL");
   if (w->qkv.kernel && separate > 0) {
@@ -62,18 +61,20 @@ static attn_status pack(attn_layer *layer, const attn_layer_weights *w) {
 attn_status attn_layer_create(const attn_layer_config *config, const attn_layer_weights *weights,
                               attn_layer **layer) {
   attn_layer_config resolved;
+  attn_layer_weights w = ATTN_LAYER_WEIGHTS_INIT;
   const attn_kernels *kernels;
   if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must point to a handle");
   attn_status status = attn_layer_config_copy(config, &resolved);
   if (!status) status = attn_layer_config_resolve(&resolved);
-  if (!status) status = check_weights(weights);
+  if (!status) status = attn_copy_params("weights", &w, sizeof(w), weights);
+  if (!status) status = check_weights(&w);
   if (!status) status = attn_kernels_current(&kernels);
   if (status) return status;
   attn_layer *made = calloc(1, sizeof(*made));
   if (!made) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a layer");
   made->config = resolved;
   made->kernels = kernels;
-  status = pack(made, weights);
+  status = pack(made, &w);
   if (status) {
     attn_layer_destroy(made);
     return status;
@@ -89,8 +90,9 @@ void attn_layer_destroy(attn_layer *layer) {
   free(layer);
 }
 
-void attn_layer_get_config(const attn_layer *layer, attn_layer_config *config) {
-  *config = layer->config;
+attn_status attn_layer_get_config(const attn_layer *layer, attn_layer_config *config) {
+  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL");
+  return attn_copy_out("config", config, &layer->config, sizeof(layer->config));
 }
 
 /* ---- running ---- */
@@ -99,7 +101,7 @@ static attn_status check_rows(const char *name, const void *data, const char *st
                               int64_t stride, int64_t rows, int64_t d_model, bool output) {
   if (!data)
     return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL; it must point to the array", name);
-  if (!output || rows <= 1 || llabs(stride) >= d_model) return ATTN_OK;
+  if (!output || rows <= 1 || stride >= d_model || stride <= -d_model) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
                    "%s is %" PRId64 "; rows of y must not overlap, so at least d_model, %" PRId64,
                    stride_name, stride, d_model);
@@ -111,8 +113,8 @@ static attn_status resolve_params(const attn_layer *layer, const attn_layer_para
   *p = initial;
   if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL");
   attn_status status = attn_copy_params("params", p, sizeof(*p), theirs);
-  if (!status) status = attn_check_extent("batch", p->batch, 0, (int64_t)1 << 31);
-  if (!status) status = attn_check_extent("len", p->len, 0, (int64_t)1 << 31);
+  if (!status) status = attn_check_extent("batch", p->batch, 0, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("len", p->len, 0, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_dropout(&p->dropout);
   if (!status) status = attn_check_threads(p->has_num_threads, p->num_threads, &p->num_threads);
   if (status) return status;
@@ -132,20 +134,30 @@ static attn_status resolve_params(const attn_layer *layer, const attn_layer_para
 }
 
 /* One projection over all sequences: in one piece where the rows of all lie evenly. */
-static attn_status project(attn_context *context, const attn_linear *linear,
-                           const attn_layer_params *p, const float *x, int64_t x_batch,
-                           int64_t x_row, float *y, int64_t y_batch, int64_t y_row) {
-  if (p->batch == 1 || (x_batch == x_row * p->len && y_batch == y_row * p->len)) {
-    return attn_linear_run(context, linear, x, x_row, p->batch * p->len, y, y_row, p->num_threads,
-                           p->cancel, p->cancel_user);
+static attn_status project(const attn_linear *linear, const attn_layer_params *p, void *workspace,
+                           const float *x, int64_t x_batch, int64_t x_row, float *y,
+                           int64_t y_batch, int64_t y_row) {
+  const bool even = p->batch == 1 || (x_batch == x_row * p->len && y_batch == y_row * p->len);
+  const int64_t pieces = even ? 1 : p->batch, rows = even ? p->batch * p->len : p->len;
+  attn_status status = ATTN_OK;
+  for (int64_t b = 0; b < pieces && !status; b++) {
+    status = attn_linear_run(linear, x + b * x_batch, x_row, rows, y + b * y_batch, y_row,
+                             p->num_threads, workspace, p->cancel, p->cancel_user);
   }
-  for (int64_t b = 0; b < p->batch; b++) {
-    const attn_status status =
-        attn_linear_run(context, linear, x + b * x_batch, x_row, p->len, y + b * y_batch, y_row,
-                        p->num_threads, p->cancel, p->cancel_user);
-    if (status) return status;
-  }
-  return ATTN_OK;
+  return status;
+}
+
+/* Scratch of a pass: q, k and v of all rows, then what a projection needs. 0 when it is too much. */
+static size_t pass_bytes(const attn_layer *layer, const attn_layer_params *p, size_t *qkv) {
+  const attn_layer_config *c = &layer->config;
+  const int64_t rows = p->batch * p->len;
+  const size_t row = (size_t)(q_columns(c) + 2 * kv_columns(c)) * sizeof(float);
+  const size_t first = attn_linear_workspace(&layer->qkv, rows, p->num_threads);
+  const size_t last = attn_linear_workspace(&layer->out, rows, p->num_threads);
+  size_t bytes;
+  if (__builtin_mul_overflow((size_t)rows, row, qkv)) return 0;
+  *qkv = attn_align(*qkv);
+  return __builtin_add_overflow(*qkv, first > last ? first : last, &bytes) ? 0 : bytes;
 }
 
 /* Attention inside the fused buffer, the result in the place of q. */
@@ -181,20 +193,20 @@ attn_status attn_layer_forward(attn_context *context, const attn_layer *layer,
   attn_status status = resolve_params(layer, params, &p);
   if (status || p.batch == 0 || p.len == 0) return status;
   const attn_layer_config *c = &layer->config;
-  const int64_t nq = q_columns(c), row = nq + 2 * kv_columns(c);
-  size_t bytes;
-  if (__builtin_mul_overflow((size_t)p.batch * (size_t)p.len, (size_t)row * sizeof(float),
-                             &bytes)) {
-    return attn_fail(ATTN_OUT_OF_MEMORY, "batch * len, %" PRId64 " * %" PRId64 ", is too large",
-                     p.batch, p.len);
+  const int64_t row = q_columns(c) + 2 * kv_columns(c);
+  size_t qkv_bytes;
+  const size_t bytes = pass_bytes(layer, &p, &qkv_bytes);
+  float *qkv = bytes ? attn_scratch_acquire(context, bytes) : NULL;
+  if (!qkv) {
+    return attn_fail(ATTN_OUT_OF_MEMORY,
+                     "no memory for q, k and v of %" PRId64 " * %" PRId64 " rows", p.batch, p.len);
   }
-  float *qkv = attn_scratch_acquire(context, bytes);
-  if (!qkv) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for %zu bytes of q, k and v", bytes);
-  status = project(context, &layer->qkv, &p, p.x, p.x_batch_stride, p.x_row_stride, qkv,
-                   row * p.len, row);
+  char *sums = (char *)qkv + qkv_bytes;
+  status =
+      project(&layer->qkv, &p, sums, p.x, p.x_batch_stride, p.x_row_stride, qkv, row * p.len, row);
   if (!status) status = attend(context, layer, &p, qkv);
   if (!status) {
-    status = project(context, &layer->out, &p, qkv, row * p.len, row, p.y, p.y_batch_stride,
+    status = project(&layer->out, &p, sums, qkv, row * p.len, row, p.y, p.y_batch_stride,
                      p.y_row_stride);
   }
   attn_scratch_release(context, qkv);

@@ -7,9 +7,7 @@
 #include "status.h"
 
 #include <inttypes.h>
-#include <math.h>
 
-enum { MAX_HEAD_SIZE = 1024 };
 #define MAX_MODEL ((int64_t)1 << 20)
 
 attn_status attn_layer_config_copy(const attn_layer_config *given, attn_layer_config *config) {
@@ -39,13 +37,13 @@ attn_status attn_layer_config_resolve(attn_layer_config *c) {
                      c->num_heads, c->d_model);
   }
   if (!c->has_head_size) c->head_size = c->d_model / c->num_heads;
-  status = attn_check_extent("head_size", c->head_size, 1, MAX_HEAD_SIZE);
+  status = attn_check_extent("head_size", c->head_size, 1, ATTN_MAX_HEAD_SIZE);
   if (!status) {
     status = attn_check_extent("num_heads * head_size", c->num_heads * c->head_size, 1, MAX_MODEL);
   }
   if (!status) status = attn_check_scale(c->has_scale, c->scale);
   if (status) return status;
-  if (!c->has_scale) c->scale = (float)(1.0 / sqrt((double)c->head_size));
+  if (!c->has_scale) c->scale = attn_default_scale(c->head_size);
   c->has_num_kv_heads = c->has_head_size = c->has_scale = true;
   return ATTN_OK;
 }

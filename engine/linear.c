@@ -45,7 +45,7 @@ attn_status attn_linear_pack(attn_linear *l, const attn_weight *weight, int64_t 
   for (int64_t column = 0; column < count; column++) {
     const int64_t n = first + column;
     float *to = l->w + n / panel * panel * l->depth + n % panel;
-    const float *from = weight->kernel + column * weight->out_stride;
+    const float *from = (const float *)weight->kernel + column * weight->out_stride;
     for (int64_t k = 0; k < l->depth; k++) to[k * panel] = from[k * weight->in_stride];
   }
   if (!weight->bias) return ATTN_OK;
@@ -93,34 +93,38 @@ static void run_task(void *user, int64_t i, int32_t runner) {
   l->kernels->linear(&task, r->workspaces + (size_t)runner * r->runner_bytes);
 }
 
-/* Cuts rows evenly, then columns finely enough for the threads. */
-static void cut(linear_run *r, int32_t threads) {
-  const int64_t panels = divide_up(r->linear->columns, r->linear->kernels->panel);
-  const int64_t row_tasks = divide_up(r->rows, ROWS_PER_TASK);
-  r->rows_per_task = divide_up(r->rows, row_tasks);
-  r->panels_per_task = PANELS_PER_TASK;
-  while (threads > 1 && r->panels_per_task > 1 &&
-         row_tasks * divide_up(panels, r->panels_per_task) < (int64_t)TASKS_PER_RUNNER * threads) {
-    r->panels_per_task /= 2;
-  }
-  r->column_tasks = divide_up(panels, r->panels_per_task);
-  r->runner_bytes = attn_align(r->linear->kernels->linear_workspace(r->rows_per_task));
+static int64_t rows_per_task(int64_t rows) {
+  return divide_up(rows, divide_up(rows, ROWS_PER_TASK)); /* evenly */
 }
 
-attn_status attn_linear_run(attn_context *context, const attn_linear *l, const float *x,
-                            int64_t x_row, int64_t rows, float *y, int64_t y_row, int32_t threads,
+static size_t runner_bytes(const attn_linear *l, int64_t rows) {
+  return attn_align(l->kernels->linear_workspace(rows_per_task(rows)));
+}
+
+size_t attn_linear_workspace(const attn_linear *l, int64_t rows, int32_t threads) {
+  return (size_t)threads * runner_bytes(l, rows);
+}
+
+attn_status attn_linear_run(const attn_linear *l, const float *x, int64_t x_row, int64_t rows,
+                            float *y, int64_t y_row, int32_t threads, void *workspace,
                             attn_cancel_fn cancel, void *cancel_user) {
-  linear_run r = {.linear = l, .x = x, .y = y, .x_row = x_row, .y_row = y_row, .rows = rows};
+  linear_run r = {.linear = l,
+                  .x = x,
+                  .y = y,
+                  .x_row = x_row,
+                  .y_row = y_row,
+                  .rows = rows,
+                  .rows_per_task = rows_per_task(rows),
+                  .panels_per_task = PANELS_PER_TASK,
+                  .workspaces = workspace,
+                  .runner_bytes = runner_bytes(l, rows)};
+  const int64_t panels = divide_up(l->columns, l->kernels->panel);
+  const int64_t row_tasks = divide_up(rows, r.rows_per_task);
   threads = attn_threads_for((double)rows * (double)l->depth * (double)l->columns, threads);
-  cut(&r, threads);
-  r.workspaces = attn_scratch_acquire(context, (size_t)threads * r.runner_bytes);
-  if (!r.workspaces) {
-    return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for %zu bytes of sums",
-                     (size_t)threads * r.runner_bytes);
+  while (threads > 1 && r.panels_per_task > 1 &&
+         row_tasks * divide_up(panels, r.panels_per_task) < (int64_t)TASKS_PER_RUNNER * threads) {
+    r.panels_per_task /= 2;
   }
-  const attn_status status =
-      attn_run_tasks(threads, divide_up(rows, r.rows_per_task) * r.column_tasks, run_task, &r,
-                     cancel, cancel_user);
-  attn_scratch_release(context, r.workspaces);
-  return status;
+  r.column_tasks = divide_up(panels, r.panels_per_task);
+  return attn_run_tasks(threads, row_tasks * r.column_tasks, run_task, &r, cancel, cancel_user);
 }

@@ -26,9 +26,12 @@ void attn_linear_free(attn_linear *linear);
 attn_status attn_linear_pack(attn_linear *linear, const attn_weight *weight, int64_t first,
                              int64_t count);
 
+/* Bytes that attn_linear_run() needs for so many rows and at most so many threads. */
+size_t attn_linear_workspace(const attn_linear *linear, int64_t rows, int32_t threads);
+
 /* Rows of x and y are dense; consecutive rows are x_row and y_row apart. */
-attn_status attn_linear_run(attn_context *context, const attn_linear *linear, const float *x,
-                            int64_t x_row, int64_t rows, float *y, int64_t y_row, int32_t threads,
+attn_status attn_linear_run(const attn_linear *linear, const float *x, int64_t x_row, int64_t rows,
+                            float *y, int64_t y_row, int32_t threads, void *workspace,
                             attn_cancel_fn cancel, void *cancel_user);
 
 #endif

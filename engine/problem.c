@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_HEAD_SIZE = 1024, MAX_THREADS = 1024 };
-/* Keeps every product of two extents, and row + diagonal, far inside 64 bits. */
-#define MAX_EXTENT ((int64_t)1 << 31)
+enum { MAX_THREADS = 1024 };
+#define MAX_ROWS                                                                                   \
+  ((int64_t)1 << 40) /* batch * q_heads * q_len: keeps every product inside 64 bits */
 
 attn_status attn_copy_params(const char *name, void *ours, size_t our_size, const void *theirs) {
   size_t size;
@@ -43,8 +43,8 @@ attn_status attn_check_extent(const char *name, int64_t value, int64_t least, in
 }
 
 attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads) {
-  attn_status status = attn_check_extent("q_heads", q_heads, 1, MAX_EXTENT);
-  if (!status) status = attn_check_extent("kv_heads", kv_heads, 1, MAX_EXTENT);
+  attn_status status = attn_check_extent("q_heads", q_heads, 1, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("kv_heads", kv_heads, 1, ATTN_MAX_EXTENT);
   if (status) return status;
   if (q_heads % kv_heads == 0) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
@@ -52,9 +52,34 @@ attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads) {
                    kv_heads);
 }
 
+attn_status attn_copy_out(const char *name, void *theirs, const void *ours, size_t our_size) {
+  size_t size;
+  if (!theirs)
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL; it must point to a struct", name);
+  memcpy(&size, theirs, sizeof(size));
+  if (size < sizeof(size)) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "%s.struct_size is %zu; initialise the struct with its _INIT macro", name,
+                     size);
+  }
+  if (size > our_size) memset((char *)theirs + our_size, 0, size - our_size);
+  memcpy(theirs, ours, size < our_size ? size : our_size);
+  memcpy(theirs, &size, sizeof(size));
+  return ATTN_OK;
+}
+
+float attn_default_scale(int64_t head_size) {
+  const attn_fpmode mode = attn_fpmode_enter();
+  volatile double size = (double)head_size; /* not to be computed before the mode is set */
+  volatile float scale = (float)(1.0 / sqrt(size));
+  attn_fpmode_leave(mode);
+  return scale;
+}
+
 attn_status attn_check_scale(bool has_scale, float scale) {
-  if (!has_scale || isfinite(scale)) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT, "scale is %g; it must be finite", (double)scale);
+  /* |scale| * log2(e) has to be a number. */
+  if (!has_scale || (scale >= -1e38f && scale <= 1e38f)) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT, "scale is %g; allowed: -1e38 ... 1e38", (double)scale);
 }
 
 attn_status attn_check_dropout(const attn_dropout *dropout) {
@@ -79,11 +104,19 @@ static void resolve(attn_problem *problem) {
   attn_params *p = &problem->params;
   if (!p->has_scale) {
     p->has_scale = true;
-    p->scale = (float)(1.0 / sqrt((double)p->head_size));
+    p->scale = attn_default_scale(p->head_size);
   }
   problem->group = p->q_heads / p->kv_heads;
   problem->diagonal = p->causal ? p->kv_len - p->q_len : p->kv_len;
   problem->dropout = !p->dropout.deterministic && p->dropout.rate > 0.0;
+}
+
+static attn_status check_rows(const attn_params *p) {
+  if (p->q_len == 0 || p->batch * p->q_heads <= MAX_ROWS / p->q_len) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "batch * q_heads * q_len is %" PRId64 " * %" PRId64 " * %" PRId64
+                   "; allowed: up to 2^40",
+                   p->batch, p->q_heads, p->q_len);
 }
 
 attn_status attn_problem_shape(const attn_params *params, attn_problem *problem) {
@@ -92,11 +125,12 @@ attn_status attn_problem_shape(const attn_params *params, attn_problem *problem)
   *p = initial;
   attn_status status = attn_copy_params("params", p, sizeof(*p), params);
   if (!status) status = attn_check_heads(p->q_heads, p->kv_heads);
-  if (!status) status = attn_check_extent("batch", p->batch, 0, MAX_EXTENT);
-  if (!status) status = attn_check_extent("q_len", p->q_len, 0, MAX_EXTENT);
-  if (!status) status = attn_check_extent("kv_len", p->kv_len, 0, MAX_EXTENT);
-  if (!status) status = attn_check_extent("head_size", p->head_size, 1, MAX_HEAD_SIZE);
-  if (!status) status = attn_check_extent("value_size", p->value_size, 1, MAX_HEAD_SIZE);
+  if (!status) status = attn_check_extent("batch", p->batch, 0, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("q_len", p->q_len, 0, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("kv_len", p->kv_len, 0, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("head_size", p->head_size, 1, ATTN_MAX_HEAD_SIZE);
+  if (!status) status = attn_check_extent("value_size", p->value_size, 1, ATTN_MAX_HEAD_SIZE);
+  if (!status) status = check_rows(p);
   if (!status) status = attn_check_scale(p->has_scale, p->scale);
   if (!status) status = attn_check_dropout(&p->dropout);
   if (!status) status = attn_check_threads(p->has_num_threads, p->num_threads, &p->num_threads);

@@ -9,6 +9,10 @@
 
 #include "simd/kernels.h"
 
+enum { ATTN_MAX_HEAD_SIZE = 1024 };
+/* Of lengths and counts: a key's index is an int32 in the kernels. */
+#define ATTN_MAX_EXTENT ((int64_t)INT32_MAX)
+
 typedef struct attn_problem {
   attn_params params; /* has_scale and has_num_threads are true */
   const attn_kernels *kernels;
@@ -29,6 +33,12 @@ attn_status attn_problem_init(const attn_params *params, attn_problem *problem);
 /* attn_forward() on kernels chosen earlier, as a layer does. */
 attn_status attn_forward_with(attn_context *context, const attn_params *params,
                               const attn_kernels *kernels);
+
+/* Copies a resolved struct out to a caller, as much as theirs has room for; its size stays theirs. */
+attn_status attn_copy_out(const char *name, void *theirs, const void *ours, size_t our_size);
+
+/* 1/sqrt(head_size) in double, rounded to float, whatever the caller's rounding mode. */
+float attn_default_scale(int64_t head_size);
 
 /* Checks shared with the layer. */
 attn_status attn_check_extent(const char *name, int64_t value, int64_t least, int64_t most);

@@ -136,7 +136,7 @@ static attn_status read_dtype(const attn_file *file, const json_t *value, attn_t
     return bad_file(file, "tensor '%.80s': dtype is %s; it must be a string", tensor->name,
                     value == NULL ? "missing" : "not a string");
   const char *name = json_string_value(value);
-  for (int i = ATTN_F64; i < DTYPE_END; i++)
+  for (int i = 0; i < DTYPE_END; i++)
     if (strcmp(dtypes[i].name, name) == 0) {
       tensor->dtype = (attn_dtype)i;
       return ATTN_OK;

@@ -58,8 +58,8 @@ double attn_schedule_cost(const attn_schedule *s, const attn_problem *problem, i
   const attn_params *p = &problem->params;
   const attn_share share = attn_schedule_share(s, problem, i);
   /* Keys seen by the middle row of the group. */
-  int64_t end = (share.lane + share.lanes / 2) / problem->group + problem->diagonal + 1;
-  if (end > p->kv_len) end = p->kv_len;
+  const int64_t row = (share.lane + share.lanes / 2) / problem->group;
+  int64_t end = attn_last_key(row, problem->diagonal, p->kv_len) + 1;
   if (end > share.chunk_end * ATTN_KEY_CHUNK) end = share.chunk_end * ATTN_KEY_CHUNK;
   const int64_t keys = end - share.chunk_begin * ATTN_KEY_CHUNK;
   if (keys <= 0) return 0.0;

@@ -69,29 +69,29 @@ static int32_t affinity_threads(void) {
 }
 
 int32_t attn_default_threads(void) {
-  static atomic_int machine; /* reading files at every call would cost more than small calls do */
-  int32_t threads = atomic_load_explicit(&machine, memory_order_relaxed);
+  static atomic_int quota; /* reading files at every call would cost more than small calls do */
+  int32_t threads = atomic_load_explicit(&quota, memory_order_relaxed);
   if (threads == 0) {
-    const int32_t quota = attn_cgroup_threads("/sys/fs/cgroup");
-    threads = affinity_threads();
-    if (quota < threads) threads = quota;
-    if (threads < 1) threads = 1;
-    atomic_store_explicit(&machine, threads, memory_order_relaxed);
+    threads = attn_cgroup_threads("/sys/fs/cgroup");
+    atomic_store_explicit(&quota, threads, memory_order_relaxed);
   }
-  const int32_t openmp = omp_get_max_threads();
-  return openmp < threads ? openmp : threads;
+  const int32_t affinity = affinity_threads(), openmp = omp_get_max_threads();
+  if (affinity < threads) threads = affinity;
+  if (openmp < threads) threads = openmp;
+  return threads > 1 ? threads : 1;
 }
 
-static _Atomic(pid_t) team_process; /* the process that first ran a team; a child has no team */
+/* A child of this process has the memory of an OpenMP team but none of its threads, and would wait for
+ * them for ever. */
+static pid_t loaded_by;
+
+__attribute__((constructor)) static void remember_process(void) { loaded_by = getpid(); }
 
 int32_t attn_threads_for(double cost, int32_t most) {
   /* Waking a sleeping team takes 5 to 50 us; a thread does some 20 to 80 multiply-adds a ns. */
   const double worth = 400e3;
-  if (most == 1 || cost / worth < most || omp_in_parallel()) return 1;
-  const pid_t self = getpid();
-  pid_t owner = 0;
-  if (atomic_compare_exchange_strong(&team_process, &owner, self)) owner = self;
-  return owner == self ? most : 1;
+  if (most == 1 || cost / worth < most || omp_in_parallel() || getpid() != loaded_by) return 1;
+  return most;
 }
 
 /* ---- running ---- */
@@ -123,8 +123,7 @@ static void runner(team *t, int32_t number) {
 attn_status attn_run_tasks(int32_t threads, int64_t count, attn_task_fn run, void *user,
                            attn_cancel_fn cancel, void *cancel_user) {
   team t = {.count = count, .run = run, .user = user, .cancel = cancel, .cancel_user = cancel_user};
-  if (threads > count) threads = count > 1 ? threads : 1;
-  if (threads <= 1) {
+  if (threads == 1 || count <= 1) {
     runner(&t, 0);
   } else {
 #pragma omp parallel num_threads(threads)

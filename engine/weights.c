@@ -265,9 +265,12 @@ static attn_status as_floats(reader *r, const attn_tensor *t, const float **out)
 static attn_status read_role(reader *r, int i, attn_weight *weight) {
   if (r->kernel[i] == NULL) return ATTN_OK;
   attn_status status = check_role(r, i);
-  if (status == ATTN_OK) status = as_floats(r, r->kernel[i], &weight->kernel);
-  if (status == ATTN_OK && r->bias[i] != NULL) status = as_floats(r, r->bias[i], &weight->bias);
+  const float *kernel = NULL, *bias = NULL;
+  if (status == ATTN_OK) status = as_floats(r, r->kernel[i], &kernel);
+  if (status == ATTN_OK && r->bias[i] != NULL) status = as_floats(r, r->bias[i], &bias);
   if (status != ATTN_OK) return status;
+  weight->kernel = kernel;
+  weight->bias = bias;
   int64_t size = r->config.head_size, heads = role_heads(r, i);
   int64_t in = i == OUT ? heads * size : r->config.d_model;
   int64_t out = i == OUT ? r->config.d_model : heads * size;
@@ -282,7 +285,7 @@ static attn_status read_layer(reader *r, bool allow_other, attn_layer **layer) {
   if (status == ATTN_OK) status = find_all(r);
   if (status == ATTN_OK && !allow_other) status = refuse_surplus(r);
   if (status == ATTN_OK) status = complete_config(r);
-  attn_layer_weights weights = {.qkv = {0}};
+  attn_layer_weights weights = ATTN_LAYER_WEIGHTS_INIT;
   attn_weight *roles[ROLES] = {&weights.qkv, &weights.q, &weights.k, &weights.v, &weights.out};
   for (int i = 0; status == ATTN_OK && i < ROLES; i++) status = read_role(r, i, roles[i]);
   return status == ATTN_OK ? attn_layer_create(&r->config, &weights, layer) : status;

@@ -27,7 +27,11 @@ typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, i
 /* One kv head, a run of its queries, a run of its keys.
  *
  * The queries that read one kv head are numbered as lanes: lane n is query row n / group of the n % group-th
- * of the heads that share the kv head. Row i sees keys j <= min(i + diagonal, kv_len - 1). */
+ * of the heads that share the kv head. Row i sees keys 0 ... attn_last_key(i). */
+static inline int64_t attn_last_key(int64_t row, int64_t diagonal, int64_t kv_len) {
+  return row + diagonal < kv_len - 1 ? row + diagonal : kv_len - 1;
+}
+
 typedef struct attn_attention_task {
   const float *q; /* row 0, first head of the group */
   int64_t q_head, q_row, q_dim;
@@ -79,11 +83,11 @@ typedef struct attn_kernels {
   void (*combine)(const struct attn_kernels *, const attn_attention_task *, const float *states,
                   int64_t count, size_t stride, void *workspace);
   void (*linear)(const attn_linear_task *, void *workspace);
-  /* Bytes, for tasks of that many chunks. Workspaces start on 64-byte boundaries. */
-  size_t (*attention_workspace)(int64_t head_size, int64_t value_size, int64_t chunks,
-                                int64_t lanes, bool dropout);
+  /* Bytes. Workspaces start on 64-byte boundaries. Of the task, sizes, lanes, chunks and whether there is
+   * dropout are looked at. */
+  size_t (*attention_workspace)(const attn_attention_task *);
   size_t (*linear_workspace)(int64_t rows);
-  size_t (*combine_workspace)(int64_t value_size, int64_t count, int64_t lanes);
+  size_t (*combine_workspace)(const attn_attention_task *, int64_t count);
   /* Floats in the state of a task of that many lanes. */
   size_t (*state_size)(int64_t value_size, int64_t lanes);
   /* Runs n rounds of independent multiply-adds in registers; returns how many floating-point

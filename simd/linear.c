@@ -9,6 +9,7 @@
 
 #include "body.h"
 #include "tile.h"
+#include "vector_math.h"
 
 V_INLINE void store_part(float *p, v_f32 a, int64_t n) {
   if (n >= V_LANES) {
@@ -53,7 +54,7 @@ static V_NOINLINE void tile_done(const float *const left[V_ROWS], const float *w
     v_f32 b = bias ? v_load(bias + q * V_LANES) : v_zero();
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
       /* Without a bias nothing is added: -0 stays. */
-      v_f32 sum = bias ? v_add(acc.at[r][q], b) : acc.at[r][q];
+      v_f32 sum = v_canonical_nan(bias ? v_add(acc.at[r][q], b) : acc.at[r][q]);
       if (r < rows) store_part(y + r * y_row + q * V_LANES, sum, columns - q * V_LANES);
     }
   }

@@ -24,9 +24,8 @@ static bool plant_repeats(double fmas) {
 /* Keys of the task's chunks that a lane sees. */
 static int64_t plant_keys(const attn_attention_task *task, int64_t lane) {
   const int64_t begin = task->chunk_begin * ATTN_KEY_CHUNK;
-  int64_t end = lane / task->group + task->diagonal + 1;
+  int64_t end = attn_last_key(lane / task->group, task->diagonal, task->kv_len) + 1;
   if (end > task->chunk_end * ATTN_KEY_CHUNK) end = task->chunk_end * ATTN_KEY_CHUNK;
-  if (end > task->kv_len) end = task->kv_len;
   return end > begin ? end - begin : 0;
 }
 

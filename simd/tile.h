@@ -55,9 +55,9 @@ V_INLINE void tile_accumulate_from(tile_acc *acc, const int from, const float *c
 
 /* The same where key k counts, in vector `from`, only for lanes with limit >= key + k. The right side
  * is 0 for the others; the left side is made 0 for them, since NaN and Inf times 0 would count. */
-V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from,
-                                     const float *const left[V_ROWS], int64_t step,
-                                     const float *right, int64_t n, v_i32 limit, int32_t key) {
+V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float *const left[V_ROWS],
+                                     int64_t step, const float *right, int64_t n, v_i32 limit,
+                                     int32_t key) {
   int64_t at = 0;
   V_STEPS for (int64_t k = 0; k < n; k++, at += step, right += V_TILE) {
     v_mask seen = v_ge_i(limit, v_set1_i(key + (int32_t)k));

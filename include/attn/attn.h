@@ -11,7 +11,10 @@
  *    attn_last_error() of the calling thread.
  *  - Every function may be called from any number of threads at once, unless it says otherwise.
  *  - The library never prints, aborts, exits, or changes the process's OpenMP or floating-point settings.
- *  - Strides are in elements, not bytes, and 64 bits wide.
+ *  - Strides are in elements, not bytes, and 64 bits wide. Lengths and counts are at most 2^31 - 1.
+ *  - Structs that begin with `struct_size` grow at their end only, by fields that are all zero in
+ *    the meaning "as before". An older, shorter struct is read as far as it goes; a newer, longer one is
+ *    refused when it asks for something unknown. Initialise them with their _INIT macro: padding counts.
  */
 #ifndef ATTN_ATTN_H
 #define ATTN_ATTN_H
@@ -57,6 +60,31 @@ ATTN_API const char *attn_status_string(attn_status status);
  *  Valid until this thread's next failing attn call; successful calls leave it alone. */
 ATTN_API const char *attn_last_error(void);
 
+/* ---- element types ------------------------------------------------------------------------- */
+
+/** Values are pinned. Attention and layers take arrays of ::ATTN_F32 in this version; the others are
+ *  what files may hold (safetensors.h). */
+typedef enum attn_dtype {
+  ATTN_F32 = 0,
+  ATTN_F64 = 1,
+  ATTN_F16 = 2,
+  ATTN_BF16 = 3,
+  ATTN_I64 = 4,
+  ATTN_I32 = 5,
+  ATTN_I16 = 6,
+  ATTN_I8 = 7,
+  ATTN_U64 = 8,
+  ATTN_U32 = 9,
+  ATTN_U16 = 10,
+  ATTN_U8 = 11,
+  ATTN_BOOL = 12
+} attn_dtype;
+
+/** "F32" and so on, as in safetensors files; NULL for other values. */
+ATTN_API const char *attn_dtype_name(attn_dtype dtype);
+/** Bytes per element; 0 for other values. */
+ATTN_API size_t attn_dtype_size(attn_dtype dtype);
+
 /* ---- instruction set and exp provider ------------------------------------------------------ */
 
 /** Instruction set in use: "generic", "avx2", "avx512" or "neon". NULL when the environment variable
@@ -97,19 +125,19 @@ ATTN_API attn_status attn_context_create(attn_context **context);
 /** No call may be using the context. NULL is fine. */
 ATTN_API void attn_context_destroy(attn_context *context);
 
-/** Gives the memory of idle workspaces back to the system. */
+/** Gives the memory of idle workspaces back to the system; those in use at the moment stay. */
 ATTN_API void attn_context_trim(attn_context *context);
 
-/** Threads a call uses when none are asked for: the least of the CPUs this process may run on,
- *  its cgroup's CPU quota rounded up, and OMP_NUM_THREADS. At least 1. */
+/** Threads a call uses when none are asked for: the least of the CPUs the calling thread may run on,
+ *  the process's CPU quota (cgroup v2) rounded up, and OMP_NUM_THREADS. At least 1. */
 ATTN_API int32_t attn_default_threads(void);
 
 /* ---- attention ----------------------------------------------------------------------------- */
 
-/** Read-only 4-D array (batch, head, row, dim) of float. Strides in elements; any value is fine,
- *  also 0 and negative. So (B,T,H,D), (B,H,T,D) and slices of a fused qkv buffer need no copy. */
+/** Read-only 4-D array (batch, head, row, dim) of float. Strides in elements; any value is fine, also 0 and
+ *  negative. So (B,T,H,D), (B,H,T,D) and slices of a fused qkv buffer need no copy. */
 typedef struct attn_input {
-  const float *data;
+  const void *data; /**< aligned for its elements */
   int64_t batch_stride;
   int64_t head_stride;
   int64_t row_stride;
@@ -118,7 +146,7 @@ typedef struct attn_input {
 
 /** Writable 4-D array (batch, head, row, dim) of float. No two elements may share an address. */
 typedef struct attn_output {
-  float *data;
+  void *data;
   int64_t batch_stride;
   int64_t head_stride;
   int64_t row_stride;
@@ -169,12 +197,12 @@ typedef bool (*attn_cancel_fn)(void *user);
  *  no key gets o = 0 and lse = -inf. Keys not seen change no bit of a row, whatever they hold.
  *  Query head h reads kv head h / (q_heads / kv_heads).
  *
- *  A lone lse_i is the natural log. NaN and Inf in visible data follow IEEE 754 and touch only the rows that see them;
+ *  NaN and Inf in visible data follow IEEE 754 and touch only the rows that see them;
  *  every NaN is stored as 0x7fc00000. */
 typedef struct attn_params {
   size_t struct_size; /**< sizeof(attn_params), set by the initialiser */
 
-  int64_t batch;      /**< >= 0 */
+  int64_t batch;      /**< >= 0; batch * q_heads * q_len is at most 2^40 */
   int64_t q_heads;    /**< >= 1, a multiple of kv_heads */
   int64_t kv_heads;   /**< >= 1 */
   int64_t q_len;      /**< query rows per sequence, >= 0 */
@@ -192,7 +220,7 @@ typedef struct attn_params {
 
   bool causal;    /**< default true */
   bool has_scale; /**< false: scale is 1/sqrt(head_size) */
-  float scale;    /**< any finite value, also 0 and negative */
+  float scale;    /**< -1e38 ... 1e38, also 0 and negative */
 
   attn_dropout dropout; /**< default: none */
 
@@ -214,36 +242,44 @@ typedef struct attn_params {
   }
 
 /** Runs one attention problem, on OpenMP threads where that pays. Inside an active OpenMP parallel
- *  region, and in a child process after fork(), it runs on the calling thread alone.
+ *  region, and in a child process forked after the library was loaded, it runs on the calling
+ *  thread alone.
  *  The bits of a row do not depend on threads, batch, or how the queries are split into calls.
  *  @return ATTN_INVALID_ARGUMENT, ATTN_UNSUPPORTED, ATTN_OUT_OF_MEMORY or ATTN_CANCELLED. */
 ATTN_API attn_status attn_forward(attn_context *context, const attn_params *params);
 
-/** Bytes of workspace with which attn_forward() allocates nothing; pointers in `params` are not
- *  looked at. */
+/** Bytes of workspace with which attn_forward() allocates nothing, for the instruction set in use now
+ *  and this `num_threads`, wherever it is called. What the arrays hold is not looked at. */
 ATTN_API attn_status attn_workspace_size(const attn_params *params, size_t *bytes);
 
 /* ---- the same, run by the caller's own threads ---------------------------------------------- */
 
-/** One problem cut into tasks. attn_forward() is a plan whose tasks OpenMP runs. */
+/** One problem cut into tasks. attn_forward() is a plan whose tasks OpenMP runs.
+ *
+ *  A plan is run by one team at a time: every task once, in any order, by any threads at once, each with a
+ *  workspace of its own. Then the outputs are complete and the plan may be run again (with o in the
+ *  place of q it would read its own output). A run that was given up leaves the outputs undefined; attn_plan_reset()
+ *  comes before the next. */
 typedef struct attn_plan attn_plan;
 
 /** The plan copies `params`, not the arrays, which must stay until the last task has run.
  *  `num_threads` tells for how many runners to cut; `workspace` and `cancel` are not used. */
 ATTN_API attn_status attn_plan_create(const attn_params *params, attn_plan **plan);
+/** NULL is fine. */
 ATTN_API void attn_plan_destroy(attn_plan *plan);
+/** Forgets a run that was given up. No task may be running. */
+ATTN_API void attn_plan_reset(attn_plan *plan);
 
 /** How many tasks there are: 0 when there is nothing to do. */
 ATTN_API int64_t attn_plan_task_count(const attn_plan *plan);
 
-/** Estimated cost of task i in fused multiply-adds; tasks come costliest first. */
+/** Estimated cost of task i in fused multiply-adds, 0 out of range; tasks come costliest first. */
 ATTN_API double attn_plan_task_cost(const attn_plan *plan, int64_t i);
 
-/** Bytes of scratch memory that each runner needs. */
+/** Bytes of scratch memory, of any alignment, that each runner needs. */
 ATTN_API size_t attn_plan_workspace_size(const attn_plan *plan);
 
-/** Runs task i. All tasks must be run once, in any order, by any threads at once, each with a
- *  workspace of its own; then the outputs are complete and the plan may be run again.
+/** Runs task i.
  *  @return ATTN_INVALID_ARGUMENT when i is out of range or the workspace too small. */
 ATTN_API attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace,
                                         size_t workspace_size);

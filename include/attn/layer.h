@@ -35,7 +35,7 @@ typedef struct attn_layer_config {
   int64_t head_size;     /**< 1 ... 1024 */
   bool causal;           /**< default true */
   bool has_scale;        /**< false: 1/sqrt(head_size) */
-  float scale;           /**< any finite value */
+  float scale;           /**< -1e38 ... 1e38 */
 } attn_layer_config;
 
 #define ATTN_LAYER_CONFIG_INIT {.struct_size = sizeof(attn_layer_config), .causal = true}
@@ -44,21 +44,24 @@ typedef struct attn_layer_config {
  *  data[in * in_stride + out * out_stride]: (in,out) row-major has strides (out, 1), PyTorch's
  *  (out,in) has (1, in). Copied (packed) at creation. */
 typedef struct attn_weight {
-  const float *kernel; /**< NULL: absent */
+  const void *kernel; /**< NULL: absent */
   int64_t in_stride;
   int64_t out_stride;
-  const float *bias; /**< `out` dense elements; NULL: no bias */
+  const void *bias; /**< `out` dense elements; NULL: no bias */
 } attn_weight;
 
 /** Weights of a layer: either `qkv`, or all of `q`, `k`, `v`; and `out`. With
  *  Nq = num_heads * head_size and Nkv = num_kv_heads * head_size. */
 typedef struct attn_layer_weights {
+  size_t struct_size;
   attn_weight qkv; /**< (d_model, Nq + 2 Nkv); columns are all of q, then all of k, then all of v */
   attn_weight q;   /**< (d_model, Nq) */
   attn_weight k;   /**< (d_model, Nkv) */
   attn_weight v;   /**< (d_model, Nkv) */
   attn_weight out; /**< (Nq, d_model) */
 } attn_layer_weights;
+
+#define ATTN_LAYER_WEIGHTS_INIT {.struct_size = sizeof(attn_layer_weights)}
 
 /** Packs the weights for the instruction set in use now; the layer keeps that set.
  *  @return ATTN_INVALID_ARGUMENT, ATTN_UNSUPPORTED or ATTN_OUT_OF_MEMORY. */
@@ -92,8 +95,9 @@ ATTN_API attn_status attn_layer_create_init(const attn_layer_config *config, uin
 
 ATTN_API void attn_layer_destroy(attn_layer *layer);
 
-/** What the layer was created with, every optional value resolved. */
-ATTN_API void attn_layer_get_config(const attn_layer *layer, attn_layer_config *config);
+/** What the layer was created with, every optional value resolved; as much of it as
+ *  config->struct_size has room for, so initialise it first. */
+ATTN_API attn_status attn_layer_get_config(const attn_layer *layer, attn_layer_config *config);
 
 /** One forward pass. Initialise with ::ATTN_LAYER_PARAMS_INIT. */
 typedef struct attn_layer_params {

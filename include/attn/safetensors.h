@@ -17,27 +17,6 @@
 extern "C" {
 #endif
 
-typedef enum attn_dtype {
-  ATTN_F64 = 1,
-  ATTN_F32 = 2,
-  ATTN_F16 = 3,
-  ATTN_BF16 = 4,
-  ATTN_I64 = 5,
-  ATTN_I32 = 6,
-  ATTN_I16 = 7,
-  ATTN_I8 = 8,
-  ATTN_U64 = 9,
-  ATTN_U32 = 10,
-  ATTN_U16 = 11,
-  ATTN_U8 = 12,
-  ATTN_BOOL = 13
-} attn_dtype;
-
-/** "F32" and so on, as in the file; NULL for other values. */
-ATTN_API const char *attn_dtype_name(attn_dtype dtype);
-/** Bytes per element; 0 for other values. */
-ATTN_API size_t attn_dtype_size(attn_dtype dtype);
-
 #define ATTN_MAX_RANK 8
 
 /** A dense row-major tensor inside an open file. */
@@ -74,7 +53,7 @@ ATTN_API attn_status attn_tensor_to_f32(const attn_tensor *tensor, float *out);
 
 /** Writes a file of `count` tensors (`name`, `dtype`, `rank`, `shape`, `data` are read) and optional metadata
  *  (`metadata_count` pairs key, value). It is written under a temporary name beside `path` and
- *  renamed when complete: there is never half a file.
+ *  renamed when complete: a reader never sees half a file.
  *  @return ATTN_INVALID_ARGUMENT, ATTN_IO_ERROR or ATTN_OUT_OF_MEMORY. */
 ATTN_API attn_status attn_file_write(const char *path, const attn_tensor *tensors, int64_t count,
                                      const char *const *metadata, int64_t metadata_count);

@@ -11,8 +11,8 @@
  * the exponent are 2^(q + 1). (127 would do without the halving but is odd, and would turn ties
  * the other way.) Powers of two scale exactly, so no bit differs, and multiplying instead of adding exponents
  * lets NaN through. */
-#ifndef ATTN_SIMD_MATH_H
-#define ATTN_SIMD_MATH_H
+#ifndef ATTN_SIMD_VECTOR_MATH_H
+#define ATTN_SIMD_VECTOR_MATH_H
 
 #include "isa.h"
 
