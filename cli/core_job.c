@@ -102,7 +102,11 @@ static int set_views(job *j, const attn_tensor *const qkv[3]) {
   attn_input *views[3] = {&p->q, &p->k, &p->v};
   for (int i = 0; i < 3; i++) {
     const int64_t *s = qkv[i]->shape;
-    *views[i] = (attn_input){job_floats(j, qkv[i]), s[1] * s[2] * s[3], s[3], s[2] * s[3], 1};
+    *views[i] = (attn_input){.data = job_floats(j, qkv[i]),
+                             .batch_stride = s[1] * s[2] * s[3],
+                             .head_stride = s[3],
+                             .row_stride = s[2] * s[3],
+                             .dim_stride = 1};
     if (views[i]->data == NULL) return EXIT_BAD_DATA;
   }
   int64_t heads = p->q_heads, rows = p->q_len, size = p->value_size;
@@ -110,8 +114,13 @@ static int set_views(job *j, const attn_tensor *const qkv[3]) {
   float *out = job_alloc(j, p->batch * rows * heads * size, sizeof(float));
   float *lse = job_alloc(j, p->batch * heads * rows, sizeof(float));
   if (out == NULL || lse == NULL) return EXIT_BAD_DATA;
-  p->o = (attn_output){out, rows * heads * size, size, heads * size, 1};
-  p->lse = (attn_lse_output){lse, heads * rows, rows, 1};
+  p->o = (attn_output){.data = out,
+                       .batch_stride = rows * heads * size,
+                       .head_stride = size,
+                       .row_stride = heads * size,
+                       .dim_stride = 1};
+  p->lse = (attn_lse_output){
+      .data = lse, .batch_stride = heads * rows, .head_stride = rows, .row_stride = 1};
   job_add_result(j, "o", out, 4, o_shape);
   job_add_result(j, "lse", lse, 3, lse_shape);
   return 0;

@@ -111,7 +111,9 @@ static void test_layer(void) {
   for (int i = 0; i < T * D; i++) x[i] = (float)(i % 11 - 5) / 4;
   attn_init_kernel(qkv, D, ALL, 77, 0);
   attn_init_kernel(out, H * DH, D, 77, 1);
-  attn_layer_weights w = {.qkv = {qkv, ALL, 1, NULL}, .out = {out, D, 1, NULL}};
+  attn_layer_weights w = ATTN_LAYER_WEIGHTS_INIT;
+  w.qkv = (attn_weight){.kernel = qkv, .in_stride = ALL, .out_stride = 1};
+  w.out = (attn_weight){.kernel = out, .in_stride = D, .out_stride = 1};
   attn_layer *layers[2] = {NULL, NULL};
   CHECK_OK(attn_layer_create(&c, &w, &layers[0]));
   CHECK_OK(attn_layer_create_init(&c, 77, &layers[1]));

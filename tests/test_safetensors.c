@@ -257,8 +257,8 @@ static void test_looking(void) {
   CHECK_STATUS(attn_tensor_to_f32(NULL, out), ATTN_INVALID_ARGUMENT);
   attn_file_close(file);
   CHECK_INT(attn_dtype_size(ATTN_BOOL), 1);
-  CHECK(attn_dtype_size((attn_dtype)0) == 0 && attn_dtype_size((attn_dtype)99) == 0);
-  CHECK(attn_dtype_name((attn_dtype)0) == NULL && attn_dtype_name((attn_dtype)-1) == NULL);
+  CHECK(attn_dtype_size((attn_dtype)13) == 0 && attn_dtype_size((attn_dtype)99) == 0);
+  CHECK(attn_dtype_name((attn_dtype)13) == NULL && attn_dtype_name((attn_dtype)-1) == NULL);
 }
 
 static void convert(attn_dtype dtype, const void *data, int64_t count, float *out) {

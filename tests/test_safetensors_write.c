@@ -118,8 +118,8 @@ static void test_write_arguments(void) {
   bad = tensor("w", ATTN_F32, 2, INT64_MAX, 2, numbers);
   write_refused("too many elements", scratch_path(), &bad, 1, NULL, 0, invalid, "2^63 bytes");
   bad = good;
-  bad.dtype = (attn_dtype)0;
-  write_refused("no dtype", scratch_path(), &bad, 1, NULL, 0, invalid, "dtype 0");
+  bad.dtype = (attn_dtype)13;
+  write_refused("no dtype", scratch_path(), &bad, 1, NULL, 0, invalid, "dtype 13");
   bad = good;
   bad.data = NULL;
   write_refused("no data", scratch_path(), &bad, 1, NULL, 0, invalid, "data is NULL");

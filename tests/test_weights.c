@@ -60,8 +60,11 @@ static void forward(const attn_layer *layer, float y[T * D]) {
 /* What the layer of plain arrays gives. */
 static void expected(bool with_bias, float y[T * D]) {
   attn_layer_config c = config();
-  attn_layer_weights w = {.qkv = {qkv, ALL, 1, with_bias ? qkv_bias : NULL},
-                          .out = {out, D, 1, with_bias ? out_bias : NULL}};
+  attn_layer_weights w = ATTN_LAYER_WEIGHTS_INIT;
+  w.qkv = (attn_weight){
+      .kernel = qkv, .in_stride = ALL, .out_stride = 1, .bias = with_bias ? qkv_bias : NULL};
+  w.out = (attn_weight){
+      .kernel = out, .in_stride = D, .out_stride = 1, .bias = with_bias ? out_bias : NULL};
   attn_layer *layer = NULL;
   if (CHECK_OK(attn_layer_create(&c, &w, &layer))) forward(layer, y);
   attn_layer_destroy(layer);
