@@ -13,8 +13,8 @@ from . import Refused, stats
 from .serve import Server, calls_for, clock_of, threads_of, typical
 
 FIRST_ROUNDS = 10
-ROUND_SECONDS = 0.7
-ROUND_BLOCKS = 3  # at least, for the median
+ROUND_SECONDS = 0.6
+ROUND_BLOCKS = 2  # at least
 
 
 @dataclasses.dataclass
@@ -107,9 +107,8 @@ class Comparison:
             return self._blocks(name, b, h)
 
     def _blocks(self, name, base, head):
-        for server in (base, head):
-            server.sample(name, 1)  # sets up and checks the result
-        calls = calls_for(typical(base.sample(name, 1), name))
+        first = [server.sample(name, 1) for server in (base, head)]  # sets up and checks the result
+        calls = calls_for(typical(first[0], name))
         samples, logs = [], []
         end = time.monotonic() + ROUND_SECONDS
         while len(logs) < ROUND_BLOCKS or time.monotonic() < end:

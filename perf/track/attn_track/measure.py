@@ -73,7 +73,6 @@ class Measurement:
         """A fresh process: time of single calls, and the peak right before and after."""
         threads = threads_of(name)
         with self._server(cpu if threads == 1 else None) as server:
-            server.sample(name, 1)
             calls = calls_for(typical(server.sample(name, 1), name))
             peaks = [server.ask(f"peak {threads}")["gflops"]]
             answers, end = [], time.monotonic() + ROUND_SECONDS

@@ -32,7 +32,8 @@ def print_comparison(comparison, console=None):
             cells = [base, head, f"{e.ratio:.4f}", f"{e.low:.4f} - {e.high:.4f}", str(e.rounds), mark]
         table.add_row(name, clock_of(name), *cells)
     console = console or Console()
-    console.width = max(console.width, 112)
+    if not console.is_terminal:
+        console = Console(file=console.file, width=140)
     console.print(table)
     console.print(f"Above 1: head is slower. Within {100 * limits.margin:g} %: same. No verdict of the table "
                   f"is wrong, with confidence {100 * limits.confidence:g} % (Holm).", highlight=False)
