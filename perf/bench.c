@@ -77,22 +77,24 @@ static bool prepare_layer(const perf_workload *w) {
   attn_layer_config config = ATTN_LAYER_CONFIG_INIT;
   config.d_model = d;
   config.num_heads = w->heads;
-  attn_layer_weights weights = {
-      .qkv = {.kernel = qkv, .in_stride = 3 * d, .out_stride = 1, .bias = qkv_bias},
-      .out = {.kernel = out, .in_stride = d, .out_stride = 1, .bias = out_bias},
-  };
+  attn_layer_weights weights = ATTN_LAYER_WEIGHTS_INIT;
+  weights.qkv = (attn_weight){.kernel = qkv, .in_stride = 3 * d, .out_stride = 1, .bias = qkv_bias};
+  weights.out = (attn_weight){.kernel = out, .in_stride = d, .out_stride = 1, .bias = out_bias};
   return attn_layer_create(&config, &weights, &kept.layer) == ATTN_OK;
 }
 
-static bool prepare(const perf_workload *w) {
-  if (kept.workload == w) return true;
+/* NULL, or what is wrong. */
+static const char *prepare(const perf_workload *w) {
+  if (kept.workload == w) return NULL;
   release();
   bool good = w->kind == PERF_LAYER ? prepare_layer(w) : prepare_attention(w);
-  if (good)
+  if (good) {
     kept.workload = w;
-  else
-    release();
-  return good;
+    return NULL;
+  }
+  const char *fault = kept.memory ? attn_last_error() : "out of memory";
+  release();
+  return fault;
 }
 
 static attn_status run_attention(const perf_workload *w, int threads) {
@@ -141,7 +143,8 @@ static const char *run_and_check(const perf_bench *bench) {
 }
 
 const char *perf_bench_prepare(const perf_bench *bench) {
-  if (!prepare(bench->workload)) return "out of memory, or the layer could not be created";
+  const char *fault = prepare(bench->workload);
+  if (fault) return fault;
   return kept.checked_threads == bench->threads ? NULL : run_and_check(bench);
 }
 
