@@ -15,7 +15,7 @@ enum { SKIPPED = 77, SHOWN = 25 };
 
 static long long checks, failures;
 static char context[512] = "";
-static bool full;
+static bool full, brief;
 static const char *isa;
 
 /* A crash is a failure like others: say which case it was. */
@@ -38,6 +38,8 @@ void check_begin(int *argc, char **argv) {
   for (int i = 1; i < *argc; i++) {
     if (strcmp(argv[i], "--full") == 0)
       full = true;
+    else if (strcmp(argv[i], "--brief") == 0)
+      brief = true;
     else if (strcmp(argv[i], "--isa") == 0 && i + 1 < *argc)
       isa = argv[++i];
     else
@@ -56,6 +58,7 @@ void check_begin(int *argc, char **argv) {
 }
 
 bool check_full(void) { return full; }
+bool check_brief(void) { return brief; }
 const char *check_isa(void) { return isa; }
 
 int check_done(void) {

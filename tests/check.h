@@ -17,9 +17,11 @@
 /* Reads the arguments common to all tests, and selects what they ask for:
  *   --isa NAME  runs everything on that instruction set; exits 77 when the machine lacks it
  *   --full      the long form of the test
+ *   --brief     the short form, for emulators: every kind of case, fewer of each
  * and leaves the others in place. */
 void check_begin(int *argc, char **argv);
 bool check_full(void);
+bool check_brief(void);
 /* The name after --isa; NULL when there was none. */
 const char *check_isa(void);
 

@@ -155,10 +155,11 @@ static attn_weight weight(const attn_file *file, const char *part) {
 }
 
 attn_layer_weights golden_weights(const attn_file *file) {
-  attn_layer_weights w = {.qkv = weight(file, "Dense_0"),
-                          .q = weight(file, "q_proj"),
-                          .k = weight(file, "k_proj"),
-                          .v = weight(file, "v_proj")};
+  attn_layer_weights w = ATTN_LAYER_WEIGHTS_INIT;
+  w.qkv = weight(file, "Dense_0");
+  w.q = weight(file, "q_proj");
+  w.k = weight(file, "k_proj");
+  w.v = weight(file, "v_proj");
   w.out = weight(file, w.qkv.kernel ? "Dense_1" : "out_proj");
   return w;
 }
@@ -166,8 +167,8 @@ attn_layer_weights golden_weights(const attn_file *file) {
 void golden_free_weights(attn_layer_weights *w) {
   attn_weight *all[] = {&w->qkv, &w->q, &w->k, &w->v, &w->out};
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-    free((float *)(uintptr_t)all[i]->kernel);
-    free((float *)(uintptr_t)all[i]->bias);
+    free((void *)(uintptr_t)all[i]->kernel);
+    free((void *)(uintptr_t)all[i]->bias);
   }
-  *w = (attn_layer_weights){0};
+  *w = (attn_layer_weights)ATTN_LAYER_WEIGHTS_INIT;
 }

@@ -28,13 +28,14 @@ static double *doubles(int64_t count) {
 static dense from_view(const attn_input *view, int64_t batch, int64_t heads, int64_t rows,
                        int64_t dims) {
   dense a = {heads, rows, dims, doubles(batch * heads * rows * dims), NULL};
+  const float *data = view->data;
   for (int64_t b = 0; b < batch; b++)
     for (int64_t h = 0; h < heads; h++)
       for (int64_t i = 0; i < rows; i++)
         for (int64_t d = 0; d < dims; d++)
           a.value[at(&a, b, h, i, d)] =
-              (double)view->data[b * view->batch_stride + h * view->head_stride +
-                                 i * view->row_stride + d * view->dim_stride];
+              (double)data[b * view->batch_stride + h * view->head_stride + i * view->row_stride +
+                           d * view->dim_stride];
   return a;
 }
 
@@ -183,13 +184,14 @@ static dense project(const double *x, const double *x_var, int64_t batch, int64_
                      const attn_weight *w, int64_t first, int64_t heads, int64_t dims) {
   dense y = {heads, len, dims, doubles(batch * len * heads * dims),
              doubles(batch * len * heads * dims)};
+  const float *kernel = w->kernel, *biases = w->bias;
   for (int64_t b = 0; b < batch; b++)
     for (int64_t t = 0; t < len; t++)
       for (int64_t n = 0; n < heads * dims; n++) {
-        double bias = w->bias ? (double)w->bias[first + n] : 0;
+        double bias = biases ? (double)biases[first + n] : 0;
         double sum = bias, var = bias * bias;
         for (int64_t i = 0; i < in; i++) {
-          double m = (double)w->kernel[i * w->in_stride + (first + n) * w->out_stride];
+          double m = (double)kernel[i * w->in_stride + (first + n) * w->out_stride];
           double a = x[(b * len + t) * in + i];
           double a_var = x_var ? x_var[(b * len + t) * in + i] : 0;
           sum += a * m;
@@ -265,16 +267,16 @@ double oracle_error(double got, double want, double unit) {
 }
 
 double oracle_worst_o(const attn_params *p, const oracle_result *r) {
+  const float *data = p->o.data;
   double worst = 0;
   int64_t row = 0;
   for (int64_t b = 0; b < p->batch; b++)
     for (int64_t h = 0; h < p->q_heads; h++)
       for (int64_t i = 0; i < p->q_len; i++, row++)
         for (int64_t d = 0; d < p->value_size; d++) {
-          const float *got = p->o.data + b * p->o.batch_stride + h * p->o.head_stride +
-                             i * p->o.row_stride + d * p->o.dim_stride;
-          worst =
-              fmax(worst, oracle_error((double)*got, r->o[row * p->value_size + d], r->unit[row]));
+          double got = (double)data[b * p->o.batch_stride + h * p->o.head_stride +
+                                    i * p->o.row_stride + d * p->o.dim_stride];
+          worst = fmax(worst, oracle_error(got, r->o[row * p->value_size + d], r->unit[row]));
         }
   return worst;
 }

@@ -108,14 +108,31 @@ double problem_check(const problem *p) {
   return worst;
 }
 
+static attn_input input_from(attn_input v, int64_t batch, int64_t head, int64_t row) {
+  const float *data = v.data;
+  v.data = data + batch * v.batch_stride + head * v.head_stride + row * v.row_stride;
+  return v;
+}
+
+void params_move(attn_params *a, int64_t batch, int64_t q_head, int64_t kv_head, int64_t row) {
+  a->q = input_from(a->q, batch, q_head, row);
+  a->k = input_from(a->k, batch, kv_head, 0);
+  a->v = input_from(a->v, batch, kv_head, 0);
+  float *o = a->o.data;
+  a->o.data = o + batch * a->o.batch_stride + q_head * a->o.head_stride + row * a->o.row_stride;
+  if (a->lse.data)
+    a->lse.data +=
+        batch * a->lse.batch_stride + q_head * a->lse.head_stride + row * a->lse.row_stride;
+  attn_keep_mask *keep = &a->dropout.keep;
+  if (keep->data)
+    keep->data += batch * keep->batch_stride + q_head * keep->head_stride + row * keep->row_stride;
+}
+
 attn_params problem_rows(const problem *p, int64_t begin, int64_t end) {
   attn_params a = p->params;
   a.q_len = end - begin;
   if (a.causal) a.kv_len = p->params.kv_len - (p->params.q_len - end);
-  a.q.data += begin * a.q.row_stride;
-  a.o.data += begin * a.o.row_stride;
-  if (a.lse.data) a.lse.data += begin * a.lse.row_stride;
-  if (a.dropout.keep.data) a.dropout.keep.data += begin * a.dropout.keep.row_stride;
+  params_move(&a, 0, 0, 0, begin);
   return a;
 }
 

@@ -54,6 +54,9 @@ double problem_check(const problem *p);
  * writes into the same rows of o and lse. */
 attn_params problem_rows(const problem *p, int64_t begin, int64_t end);
 
+/* Makes all views of `a` begin at that sequence, heads and query row. */
+void params_move(attn_params *a, int64_t batch, int64_t q_head, int64_t kv_head, int64_t row);
+
 /* A copy of p's output to compare with later. */
 float *copy_floats(const float *a, size_t count);
 

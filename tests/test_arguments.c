@@ -73,6 +73,10 @@ static void extents(void) {
   BAD(a->value_size = 0, "value_size 0");
   BAD(a->value_size = -1, "value_size -1");
   BAD(a->value_size = 1025, "value_size 1025");
+  BAD(a->batch = INT64_C(1) << 31, "batch 2147483648");
+  BAD(a->q_len = INT64_C(1) << 31, "q_len 2147483648");
+  BAD(a->kv_len = INT64_C(1) << 31, "kv_len 2147483648");
+  BAD((a->batch = 1 << 20, a->q_heads = 1 << 10, a->q_len = (1 << 10) + 1), "batch q_heads q_len");
   BAD(a->batch = INT64_MAX, "batch 9223372036854775807");
   BAD(a->batch = INT64_MIN, "batch -9223372036854775808");
   BAD(a->q_heads = INT64_MAX - 1, "q_heads 9223372036854775806");
@@ -86,6 +90,8 @@ static void options(void) {
   BAD((a->has_scale = true, a->scale = NAN), "scale nan");
   BAD((a->has_scale = true, a->scale = INFINITY), "scale inf");
   BAD((a->has_scale = true, a->scale = -INFINITY), "scale -inf");
+  BAD((a->has_scale = true, a->scale = 2e38f), "scale 2e+38");
+  BAD((a->has_scale = true, a->scale = -2e38f), "scale -2e+38");
   BAD(a->dropout.rate = -0.5, "rate -0.5");
   BAD(a->dropout.rate = 1.5, "rate 1.5");
   BAD(a->dropout.rate = (double)NAN, "rate nan");
@@ -112,6 +118,8 @@ static void options(void) {
 static void workspaces_and_handles(void) {
   problem p = sound();
   size_t need = 0;
+  p.params.has_num_threads = true; /* of one thread: the size is what is needed, and no more */
+  p.params.num_threads = 1;
   CHECK_OK(attn_workspace_size(&p.params, &need));
   CHECK(need > 0);
   char *workspace = check_alloc(need);
@@ -138,10 +146,11 @@ static void workspaces_and_handles(void) {
   CHECK_STATUS(attn_workspace_size(&bad, &bytes), ATTN_INVALID_ARGUMENT);
   CHECK_INT(bytes, 12345);
   attn_params huge = p.params;
-  huge.batch = huge.q_heads = huge.kv_heads = huge.q_len = huge.kv_len = INT64_C(1) << 31;
+  huge.batch = huge.q_heads = huge.kv_heads = huge.q_len = huge.kv_len = INT32_MAX;
   CHECK(attn_workspace_size(&huge, &bytes) != ATTN_OK);
   CHECK(one_line(attn_last_error()));
   attn_plan_destroy(NULL);
+  attn_plan_reset(NULL);
   attn_context_destroy(NULL);
   attn_context_trim(NULL);
   problem_free(&p);

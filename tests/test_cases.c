@@ -469,11 +469,7 @@ static void sequences(const char *name, const shape *s, const int64_t *kv_len, f
     attn_params a = p.params;
     a.batch = 1;
     a.kv_len = kv_len[b];
-    a.q.data += b * a.q.batch_stride;
-    a.k.data += b * a.k.batch_stride;
-    a.v.data += b * a.v.batch_stride;
-    a.o.data += b * a.o.batch_stride;
-    a.lse.data += b * a.lse.batch_stride;
+    params_move(&a, b, 0, 0, 0);
     for (int64_t j = kv_len[b]; j < s->kv_len; j++)
       for (int64_t d = 0; d < s->head_size; d++)
         p.k[(b * s->kv_len + j) * s->head_size + d] = p.v[(b * s->kv_len + j) * s->value_size + d] =

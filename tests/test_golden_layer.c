@@ -25,7 +25,7 @@ static double run(const char *name, double *rms) {
     golden_layer_close(&g);
     return INFINITY;
   }
-  attn_layer_get_config(layer, &config);
+  CHECK_OK(attn_layer_get_config(layer, &config));
   CHECK_INT(config.d_model, g.config.d_model);
   CHECK_INT(config.num_heads, g.config.num_heads);
   CHECK_INT(config.head_size, g.config.d_model / g.config.num_heads);

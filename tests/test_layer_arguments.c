@@ -23,7 +23,10 @@ static attn_layer_config good_config(void) {
 }
 
 static attn_layer_weights good_weights(void) {
-  return (attn_layer_weights){.qkv = {kernel, 3 * D, 1, bias}, .out = {kernel, D, 1, bias}};
+  attn_layer_weights w = ATTN_LAYER_WEIGHTS_INIT;
+  w.qkv = (attn_weight){.kernel = kernel, .in_stride = 3 * D, .out_stride = 1, .bias = bias};
+  w.out = (attn_weight){.kernel = kernel, .in_stride = D, .out_stride = 1, .bias = bias};
+  return w;
 }
 
 static void check_words(const char *words, int line) {
@@ -83,8 +86,10 @@ static void creation(void) {
   BAD_CONFIG((c.has_head_size = true, c.head_size = -3), "head_size -3");
   BAD_CONFIG((c.has_scale = true, c.scale = NAN), "scale nan");
   BAD_CONFIG((c.has_scale = true, c.scale = INFINITY), "scale inf");
+  BAD_CONFIG((c.has_scale = true, c.scale = 2e38f), "scale 2e+38");
   BAD_CONFIG(c.struct_size = 1, "struct_size 1");
   BAD_CONFIG((c.has_head_size = true, c.head_size = 1024, c.num_heads = INT64_MAX), "num_heads");
+  BAD_WEIGHTS(w.struct_size = 0, "struct_size 0");
   BAD_WEIGHTS(w.out.kernel = NULL, "out");
   BAD_WEIGHTS(w.qkv.kernel = NULL, "q");
   BAD_WEIGHTS((w.qkv.kernel = NULL, w.q.kernel = kernel, w.k.kernel = kernel), "v");
@@ -101,6 +106,28 @@ static void creation(void) {
   CHECK_STATUS(attn_layer_create_from_file(&c, NULL, NULL, false, &layer), ATTN_INVALID_ARGUMENT);
   CHECK(layer == NULL);
   attn_layer_destroy(NULL);
+}
+
+/* As much of the configuration as the caller's struct has room for. */
+static void get_config(void) {
+  check_context("attn_layer_get_config");
+  attn_layer_config c = good_config(), got = ATTN_LAYER_CONFIG_INIT;
+  attn_layer *layer = NULL;
+  CHECK_OK(attn_layer_create_init(&c, 1, &layer));
+  CHECK_OK(attn_layer_get_config(layer, &got));
+  CHECK_INT(got.d_model, D);
+  CHECK_INT(got.num_kv_heads, 4);
+  CHECK_INT(got.head_size, D / 4);
+  CHECK(got.causal && got.has_scale && got.scale == (float)(1 / sqrt(D / 4)));
+  attn_layer_config part = ATTN_LAYER_CONFIG_INIT;
+  part.struct_size = offsetof(attn_layer_config, num_heads);
+  part.num_heads = -77;
+  CHECK_OK(attn_layer_get_config(layer, &part));
+  CHECK_INT(part.d_model, D);
+  CHECK_INT(part.num_heads, -77);
+  CHECK_STATUS(attn_layer_get_config(layer, NULL), ATTN_INVALID_ARGUMENT);
+  CHECK_STATUS(attn_layer_get_config(NULL, &got), ATTN_INVALID_ARGUMENT);
+  attn_layer_destroy(layer);
 }
 
 static float x[B * T * D], y[B * T * D];
@@ -207,6 +234,7 @@ int main(int argc, char **argv) {
   sm_fill(bias, 3 * D, 2, 0.3);
   sm_fill(x, B * T * D, 3, 1);
   creation();
+  get_config();
   forward();
   drawn();
   return check_done();

@@ -9,7 +9,7 @@
 #include "check.h"
 #include "guard.h"
 #include "random.h"
-#include "simd/math.h"
+#include "simd/vector_math.h"
 #include <stdlib.h>
 
 #ifdef ATTN_GENERIC_FMA
