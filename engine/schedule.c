@@ -5,8 +5,18 @@
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Enough tasks that the last ones to end leave no runner idle for long. */
-enum { TASKS_PER_RUNNER = 8 };
+/* Enough tasks that the last ones to end leave no runner idle for long; and the queries and values
+ * of a task's tiles together no larger than a second cache level. */
+enum { TASKS_PER_RUNNER = 8, TASK_BYTES = 1 << 20 };
+
+static int64_t tiles_per_task(const attn_problem *problem) {
+  const attn_params *p = &problem->params;
+  const int64_t most = problem->kernels->max_lanes / problem->kernels->lanes;
+  const int64_t tile =
+      (p->head_size + p->value_size) * problem->kernels->lanes * (int64_t)sizeof(float);
+  const int64_t fit = TASK_BYTES / tile;
+  return fit < 1 ? 1 : fit < most ? fit : most;
+}
 
 void attn_schedule_make(const attn_problem *problem, attn_schedule *s) {
   const attn_params *p = &problem->params;
@@ -17,9 +27,10 @@ void attn_schedule_make(const attn_problem *problem, attn_schedule *s) {
   s->chunks = divide_up(p->kv_len, ATTN_KEY_CHUNK);
 
   /* Tiles of one task share each block of keys; give that up only for want of tasks. */
-  const int64_t tiles = divide_up(s->lanes, kernels->lanes);
-  int64_t per_task = kernels->max_lanes / kernels->lanes;
+  const int64_t tiles = s->lanes > 0 ? divide_up(s->lanes, kernels->lanes) : 1;
+  int64_t per_task = tiles_per_task(problem);
   while (per_task > 1 && s->heads * divide_up(tiles, per_task) < wanted) per_task /= 2;
+  per_task = divide_up(tiles, divide_up(tiles, per_task)); /* evenly */
   s->lanes_per_task = per_task * kernels->lanes;
   s->groups = divide_up(s->lanes, s->lanes_per_task);
 

@@ -69,22 +69,22 @@ static void stack_finish(const work *w, tile *t) {
   }
 }
 
-static void chunk_step(work *w, int64_t chunk, bool *seen) {
+static void chunk_step(work *w, int64_t chunk) {
   const int64_t begin = chunk * ATTN_KEY_CHUNK;
   const int64_t end = clamp(w->reach, begin, begin + ATTN_KEY_CHUNK);
-  for (int64_t i = 0; i < w->tiles; i++) {
-    seen[i] = w->tile[i].limit[V_TILE - 1] >= begin;
-    if (seen[i]) state_clear(tile_state(w, &w->tile[i], w->tile[i].depth));
+  /* Later tiles see no fewer keys. */
+  int64_t first = 0;
+  while (first < w->tiles && w->tile[first].limit[V_TILE - 1] < begin) first++;
+  for (int64_t i = first; i < w->tiles; i++) {
+    state_clear(tile_state(w, &w->tile[i], w->tile[i].depth));
   }
   for (int64_t key = begin; key < end; key += ATTN_KEY_BLOCK) {
     key_block block = block_begin(w, key, clamp(end - key, 0, ATTN_KEY_BLOCK));
-    for (int64_t i = 0; i < w->tiles; i++) {
-      if (seen[i]) block_step(w, &w->tile[i], &block, key == begin);
+    for (int64_t i = first; i < w->tiles; i++) {
+      block_step(w, &w->tile[i], &block, key == begin);
     }
   }
-  for (int64_t i = 0; i < w->tiles; i++) {
-    if (seen[i]) stack_push(w, &w->tile[i], chunk);
-  }
+  for (int64_t i = first; i < w->tiles; i++) stack_push(w, &w->tile[i], chunk);
 }
 
 /* ---- in and out ---- */
@@ -209,8 +209,10 @@ static int64_t levels_of(int64_t chunks) {
   return levels;
 }
 
-/* A task's workspace, in floats from its start. */
+/* A task's workspace, in floats from its start: the work itself (a worker's stack may be small), tiles,
+ * then what they share. */
 typedef struct layout {
+  int64_t tiles;
   int64_t tile; /* per tile: queries, then the stack */
   int64_t stack;
   int64_t scores, near, dropout, end;
@@ -221,9 +223,10 @@ static layout layout_of(const attn_attention_task *task, int64_t levels) {
   /* A single tile reads each row of a block once, and gains nothing by a copy. */
   const int64_t near = tiles < 2 ? 0 : ATTN_KEY_BLOCK * (task->head_size + task->value_size);
   layout l;
+  l.tiles = (int64_t)(sizeof(work) + 63) / 64 * 64 / (int64_t)sizeof(float);
   l.stack = task->head_size * V_TILE;
   l.tile = l.stack + levels * state_floats(task->value_size);
-  l.scores = tiles * l.tile;
+  l.scores = l.tiles + tiles * l.tile;
   l.near = l.scores + block;
   l.dropout = l.near + near;
   l.end = l.dropout + (task->dropout ? block : 0);
@@ -246,9 +249,11 @@ size_t ATTN_NAME(state_size)(int64_t value_size, int64_t lanes) {
   return (size_t)(tiles_of(lanes) * state_floats(value_size));
 }
 
-static void work_begin(work *w, const attn_kernels *kernels, const attn_attention_task *task,
-                       float *space, int64_t levels) {
+static work *work_begin(const attn_kernels *kernels, const attn_attention_task *task,
+                        void *workspace, int64_t levels) {
   const layout l = layout_of(task, levels);
+  float *space = workspace;
+  work *w = workspace;
   w->task = task;
   w->weight_scale = fabsf(task->scale) * 1.44269504088896340736f; /* log2(e) */
   w->lse_scale = fabsf(task->scale);
@@ -260,10 +265,11 @@ static void work_begin(work *w, const attn_kernels *kernels, const attn_attentio
   for (int64_t i = 0; i < w->tiles; i++) {
     tile *t = &w->tile[i];
     tile_begin(w, t, task->lane + i * V_TILE, clamp(task->lanes - i * V_TILE, 0, V_TILE));
-    t->query = space + i * l.tile;
+    t->query = space + l.tiles + i * l.tile;
     t->stack = t->query + l.stack;
   }
   w->reach = (int64_t)w->tile[w->tiles - 1].limit[V_TILE - 1] + 1;
+  return w;
 }
 
 /* Ends with one state, also for a tile that saw no key. */
@@ -279,38 +285,33 @@ static float *tile_finish(const work *w, tile *t) {
 
 void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task *task,
                           void *workspace) {
-  work w;
-  bool seen[MAX_TILES];
-  work_begin(&w, kernels, task, workspace, task_levels(task));
-  if (w.reach > 0) {
-    for (int64_t i = 0; i < w.tiles; i++) pack_queries(&w, &w.tile[i]);
+  work *w = work_begin(kernels, task, workspace, task_levels(task));
+  if (w->reach > 0) {
+    for (int64_t i = 0; i < w->tiles; i++) pack_queries(w, &w->tile[i]);
   }
-  for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) {
-    chunk_step(&w, chunk, seen);
-  }
+  for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) chunk_step(w, chunk);
   const size_t floats = (size_t)state_floats(task->value_size);
-  for (int64_t i = 0; i < w.tiles; i++) {
-    float *state = tile_finish(&w, &w.tile[i]);
+  for (int64_t i = 0; i < w->tiles; i++) {
+    float *state = tile_finish(w, &w->tile[i]);
     if (task->state) {
       memcpy(task->state + (size_t)i * floats, state, floats * sizeof(float));
     } else {
-      store_output(&w, &w.tile[i], state);
+      store_output(w, &w->tile[i], state);
     }
   }
 }
 
 void ATTN_NAME(combine)(const attn_kernels *kernels, const attn_attention_task *task,
                         const float *states, int64_t count, size_t stride, void *workspace) {
-  work w;
   const int64_t floats = state_floats(task->value_size);
-  work_begin(&w, kernels, task, workspace, levels_of(count));
-  for (int64_t i = 0; i < w.tiles; i++) {
-    tile *t = &w.tile[i];
+  work *w = work_begin(kernels, task, workspace, levels_of(count));
+  for (int64_t i = 0; i < w->tiles; i++) {
+    tile *t = &w->tile[i];
     for (int64_t n = 0; n < count; n++) {
       const float *state = states + (size_t)n * stride + (size_t)(i * floats);
-      memcpy(tile_state(&w, t, t->depth), state, (size_t)floats * sizeof(float));
-      stack_push(&w, t, n);
+      memcpy(tile_state(w, t, t->depth), state, (size_t)floats * sizeof(float));
+      stack_push(w, t, n);
     }
-    store_output(&w, t, tile_finish(&w, t));
+    store_output(w, t, tile_finish(w, t));
   }
 }
