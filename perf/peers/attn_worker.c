@@ -12,12 +12,13 @@
 #include "perf/machine.h"
 #include "perf/peers/worker.h"
 
-enum { MAX_INPUTS = 5 };
+enum { MAX_INPUTS = 5, LINE = 64 }; /* LINE: bytes that workspaces are aligned to */
 
 typedef struct prepared {
   float *input[MAX_INPUTS];
   float *output;
   size_t output_count;
+  void *workspace; /* of a projection */
   attn_layer *layer;
   attn_linear linear;
   attn_params attention;
@@ -36,6 +37,7 @@ enum { SETS = sizeof sets / sizeof *sets };
 static void release_one(void) {
   for (int i = 0; i < MAX_INPUTS; i++) free(now->input[i]);
   free(now->output);
+  free(now->workspace);
   attn_layer_destroy(now->layer);
   attn_linear_free(&now->linear);
   *now = (prepared){.set = -1};
@@ -86,8 +88,8 @@ static void select_slot(int slot) {
 static attn_status run_attention(void) { return attn_forward(NULL, &now->attention); }
 static attn_status run_layer(void) { return attn_layer_forward(NULL, now->layer, &now->forward); }
 static attn_status run_linear(void) {
-  return attn_linear_run(NULL, &now->linear, now->input[0], now->depth, now->rows, now->output,
-                         now->columns, now->threads, NULL, NULL);
+  return attn_linear_run(&now->linear, now->input[0], now->depth, now->rows, now->output,
+                         now->columns, now->threads, now->workspace, NULL, NULL);
 }
 
 static bool read_input(int i, const char *name, int64_t count) {
@@ -157,8 +159,9 @@ static const char *prepare_layer(const worker_case *c) {
   attn_layer_config config = ATTN_LAYER_CONFIG_INIT;
   config.d_model = d;
   config.num_heads = c->size[3];
-  attn_layer_weights weights = {.qkv = {now->input[1], 3 * d, 1, now->input[2]},
-                                .out = {now->input[3], d, 1, now->input[4]}};
+  attn_layer_weights weights = ATTN_LAYER_WEIGHTS_INIT;
+  weights.qkv = (attn_weight){now->input[1], 3 * d, 1, now->input[2]};
+  weights.out = (attn_weight){now->input[3], d, 1, now->input[4]};
   if (attn_layer_create(&config, &weights, &now->layer) != ATTN_OK) return attn_last_error();
   attn_layer_params p = ATTN_LAYER_PARAMS_INIT;
   p.batch = b, p.len = t, p.x = now->input[0], p.y = now->output;
@@ -181,6 +184,9 @@ static const char *prepare_linear(const worker_case *c) {
   if (attn_linear_init(&now->linear, kernels, now->depth, now->columns) != ATTN_OK ||
       attn_linear_pack(&now->linear, &weight, 0, now->columns) != ATTN_OK)
     return attn_last_error();
+  size_t bytes = attn_linear_workspace(&now->linear, now->rows, now->threads);
+  now->workspace = aligned_alloc(LINE, (bytes / LINE + 1) * LINE);
+  if (!now->workspace) return no_input;
   now->run = run_linear;
   return NULL;
 }

@@ -16,7 +16,7 @@ import machine
 import measure
 import plots
 import report
-from engines import ATTN, PEERS
+from engines import ATTN, PEERS, TEAM
 from workloads import SWEEP, choose
 
 
@@ -130,7 +130,10 @@ def main():
         written.append(options.json)
     print(report.summary(facts, run))
     print("written: " + ", ".join(os.path.relpath(path) for path in written))
-    return 0
+    faults = [gap for gap in run.gaps if gap.engine in (ATTN, TEAM)]
+    for gap in faults:  # a peer's gap is its own affair, attn's is a fault
+        print(f"compare: attn, {gap.case} {gap.form}: {gap.reason}", file=sys.stderr)
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

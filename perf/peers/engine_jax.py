@@ -66,7 +66,10 @@ def flax_module(d, heads, fused):
 
 def compiled(function, *inputs):
     ready = jax.jit(function).lower(*inputs).compile()
-    call = lambda: ready(*inputs).block_until_ready()
+
+    def call():
+        return ready(*inputs).block_until_ready()
+
     return call, call
 
 

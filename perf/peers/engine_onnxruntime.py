@@ -53,7 +53,10 @@ def session(nodes, inputs, outputs, constants):
         binding.bind_ortvalue_input(name, bound)
     for name in outputs:
         binding.bind_output(name, "cpu")
-    call = lambda keep=kept: ready.run_with_iobinding(binding)
+
+    def call(keep=kept):
+        ready.run_with_iobinding(binding)
+
     return call, lambda: binding.get_outputs()[0].numpy()
 
 

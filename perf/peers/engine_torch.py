@@ -86,5 +86,8 @@ def prepare(kind, form, sizes, read, threads):
     module.eval()
     if form != "eager":
         module = torch.compile(module, dynamic=False)
-    call = lambda: module(x)
+
+    def call():
+        return module(x)
+
     return call, lambda: call().numpy()

@@ -90,7 +90,8 @@ class Worker:
             self.prepare(int(slot), rest)
             return ""
         if command == "run":
-            return "%d %.9g %.9g" % self.slots[int(slot)].run(float(rest))
+            count, best, median = self.slots[int(slot)].run(float(rest))
+            return f"{count} {best:.9g} {median:.9g}"
         if command == "result":
             self.write(int(slot), rest)
             return ""
