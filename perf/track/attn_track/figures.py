@@ -10,9 +10,9 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib.figure import Figure  # noqa: E402
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter  # noqa: E402
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # noqa: E402
 
-WIDE, SMALL = (4.6, 3.1), (3.5, 2.3)  # inches: text stays readable when a phone shows it at full width
+WIDE, SMALL = (4.2, 3.0), (3.5, 2.3)  # inches: text stays readable when a phone shows it at full width
 PHASES = ["scores", "softmax", "values", "projections", "packing", "rest"]
 
 
@@ -111,6 +111,7 @@ def roofline(theme, points, peak, bandwidth):
     axes.set_ylim(min([left * bandwidth, *(0.6 * p.gflops(p.seconds) for _, p in points)]), peak * 1.6)
     axes.set_xlabel("FLOP per byte that must be moved", color=theme.text, fontsize=8)
     axes.set_ylabel("GFLOP/s", color=theme.text, fontsize=8)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
         axis.set_minor_formatter(NullFormatter())
@@ -139,7 +140,7 @@ def peak_over_length(theme, by_size):
 
 def phases(theme, shares):
     """{workload: {phase: share of the time}}"""
-    figure, axes = _axes(theme, (4.6, 0.9 + 0.24 * len(shares)), "Where the time goes")
+    figure, axes = _axes(theme, (4.2, 0.9 + 0.24 * len(shares)), "Where the time goes")
     names = list(shares)[::-1]
     left = [0.0] * len(names)
     for i, phase in enumerate(PHASES):
@@ -151,7 +152,7 @@ def phases(theme, shares):
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:g} %"))
     axes.grid(False, axis="y")
     axes.legend(fontsize=7.5, labelcolor=theme.text, frameon=False, ncols=6, loc="upper left",
-                bbox_to_anchor=(-0.12, -0.16 - 0.25 / len(names)), columnspacing=0.8, handlelength=1)
+                bbox_to_anchor=(-0.12, -0.16 - 0.25 / len(names)), columnspacing=0.7, handlelength=0.8, handletextpad=0.4)
     return figure
 
 
