@@ -35,7 +35,7 @@ static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t thre
       .value_size = p->value_size,
       .lanes = s->lanes < s->lanes_per_task ? s->lanes : s->lanes_per_task,
       .chunk_end = s->piece_chunks,
-      .dropout = plan->problem.dropout ? attn_dropout_factors : NULL,
+      .dropout = plan->problem.dropout ? attn_dropout_keep : NULL,
   };
   plan->runner_bytes = kernels->attention_workspace(&largest);
   plan->state_floats = 0;
@@ -128,8 +128,9 @@ static void run_task(attn_plan *plan, int64_t i, void *workspace) {
   const attn_dropout_lanes lanes = {&plan->problem, share.batch, share.kv_head};
   attn_attention_task task = task_of(&plan->problem, &share);
   if (plan->problem.dropout) {
-    task.dropout = attn_dropout_factors;
+    task.dropout = attn_dropout_keep;
     task.dropout_user = &lanes;
+    task.dropout_scale = attn_dropout_scale(plan->problem.params.dropout.rate);
   }
   if (s->pieces == 1) {
     kernels->attention(kernels, &task, workspace);

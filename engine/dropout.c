@@ -20,35 +20,36 @@ static uint64_t stream(const attn_dropout *dropout, int64_t batch, int64_t head)
 }
 
 static void draw(const attn_dropout *dropout, uint64_t key_of_head, int64_t position, int64_t key,
-                 int64_t keys, int64_t stride, float kept, float *factor) {
+                 int64_t keys, int64_t stride, float *out) {
   const uint64_t least = threshold(dropout->rate);
   attn_philox p = {{0}};
   for (int64_t j = key; j < key + keys; j++) {
     if (j == key || j % 4 == 0) {
       p = attn_philox4x32((uint64_t)(j / 4), (uint64_t)position, key_of_head);
     }
-    *factor = p.word[j % 4] >= least ? kept : 0.0f;
-    factor += stride;
+    *out = p.word[j % 4] >= least ? 1.0f : 0.0f;
+    out += stride;
   }
 }
 
 static void recorded(const attn_keep_mask *keep, int64_t batch, int64_t head, int64_t row,
-                     int64_t key, int64_t keys, int64_t stride, float kept, float *factor) {
+                     int64_t key, int64_t keys, int64_t stride, float *out) {
   const uint8_t *k = keep->data + batch * keep->batch_stride + head * keep->head_stride +
                      row * keep->row_stride + key * keep->key_stride;
   for (int64_t j = 0; j < keys; j++) {
-    *factor = *k ? kept : 0.0f;
-    factor += stride;
+    *out = *k ? 1.0f : 0.0f;
+    out += stride;
     k += keep->key_stride;
   }
 }
 
-void attn_dropout_factors(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
-                          int64_t keys, int64_t stride, float *factor) {
+float attn_dropout_scale(double rate) { return rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0f; }
+
+void attn_dropout_keep(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
+                       int64_t keys, int64_t stride, float *keep) {
   const attn_dropout_lanes *d = dropout_lanes;
   const attn_problem *problem = d->problem;
   const attn_params *p = &problem->params;
-  const float kept = p->dropout.rate < 1.0 ? (float)(1.0 / (1.0 - p->dropout.rate)) : 0.0f;
   for (int64_t i = 0; i < lanes; i++) {
     const int64_t row = (lane + i) / problem->group;
     const int64_t head = d->kv_head * problem->group + (lane + i) % problem->group;
@@ -57,11 +58,10 @@ void attn_dropout_factors(const void *dropout_lanes, int64_t lane, int64_t lanes
     int64_t seen = attn_last_key(row, problem->diagonal, p->kv_len) + 1 - key;
     seen = seen < 0 ? 0 : seen < keys ? seen : keys;
     if (p->dropout.keep.data) {
-      recorded(&p->dropout.keep, d->batch, head, row, key, seen, stride, kept, factor + i);
+      recorded(&p->dropout.keep, d->batch, head, row, key, seen, stride, keep + i);
     } else {
-      draw(&p->dropout, stream(&p->dropout, d->batch, head), position, key, seen, stride, kept,
-           factor + i);
+      draw(&p->dropout, stream(&p->dropout, d->batch, head), position, key, seen, stride, keep + i);
     }
-    for (int64_t j = seen; j < keys; j++) factor[j * stride + i] = 0.0f;
+    for (int64_t j = seen; j < keys; j++) keep[j * stride + i] = 0.0f;
   }
 }

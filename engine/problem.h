@@ -51,12 +51,14 @@ attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_
 /* Multiply-adds over visible pairs. */
 double attn_problem_cost(const attn_problem *problem);
 
-/* Multiplies a weight by 1/(1 - rate) or 0: attn_attention_task.dropout. */
+/* Which weights are kept: attn_attention_task.dropout. */
 typedef struct attn_dropout_lanes {
   const attn_problem *problem;
   int64_t batch, kv_head;
 } attn_dropout_lanes;
-void attn_dropout_factors(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
-                          int64_t keys, int64_t stride, float *factor);
+void attn_dropout_keep(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
+                       int64_t keys, int64_t stride, float *keep);
+/* 1/(1 - rate), and 0 for rate 1, which keeps nothing. */
+float attn_dropout_scale(double rate);
 
 #endif

@@ -182,7 +182,9 @@ static void store_output(const work *w, const tile *t, float *state) {
     for (int64_t d = 0; d < task->value_size; d += V_LANES) {
       v_f32 row[V_LANES];
       for (int i = 0; i < V_LANES; i++) {
-        v_f32 o = v_add(v_div(v_load(values + (d + i) * V_TILE), l), v_zero());
+        v_f32 o = v_div(v_load(values + (d + i) * V_TILE), l);
+        if (task->dropout) o = v_mul(o, v_set1(task->dropout_scale));
+        o = v_add(o, v_zero());
         row[i] = v_keep(seen, v_canonical_nan(o));
       }
       v_transpose(row);

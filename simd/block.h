@@ -325,9 +325,8 @@ static void dropout_block(const work *w, const tile *t, const view *see, int64_t
   for (int q = 0; q < V_QUERIES; q++) {
     for (int64_t j = 0; j < see->end[q]; j++) {
       const int64_t at = j * V_TILE + q * V_LANES;
-      v_f32 f = v_load(w->dropout + at);
       /* By choice, not by product: a dropped NaN is dropped. */
-      v_f32 p = v_drop(v_eq(f, v_zero()), v_mul(v_load(w->scores + at), f));
+      v_f32 p = v_keep(v_lt(v_zero(), v_load(w->dropout + at)), v_load(w->scores + at));
       v_store(w->scores + at, p);
     }
   }

@@ -19,10 +19,10 @@ enum {
   ATTN_WEIGHT_SUMS = 8  /* partial sums of the weights of a block, by key index modulo this */
 };
 
-/* Fills factor[key * stride + lane], for keys [key, key + keys) and lanes [lane, lane + lanes), with what
- * a weight is multiplied by: 0 for a dropped one. */
+/* Fills keep[key * stride + lane], for keys [key, key + keys) and lanes [lane, lane + lanes), with 0 where
+ * the weight is dropped and 1 where it is kept. */
 typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, int64_t key,
-                                int64_t keys, int64_t stride, float *factor);
+                                int64_t keys, int64_t stride, float *keep);
 
 /* One kv head, a run of its queries, a run of its keys.
  *
@@ -48,7 +48,8 @@ typedef struct attn_attention_task {
   float scale;
   attn_dropout_fn dropout; /* NULL: none */
   const void *dropout_user;
-  float *o; /* row 0, first head of the group */
+  float dropout_scale; /* of the output */
+  float *o;            /* row 0, first head of the group */
   int64_t o_head, o_row, o_dim;
   float *lse; /* may be NULL */
   int64_t lse_head, lse_row;
