@@ -79,7 +79,9 @@ static void chunk_step(work *w, int64_t chunk) {
     state_clear(tile_state(w, &w->tile[i], w->tile[i].depth));
   }
   for (int64_t key = begin; key < end; key += ATTN_KEY_BLOCK) {
+    PHASE_BEGIN(ticks);
     key_block block = block_begin(w, key, clamp(end - key, 0, ATTN_KEY_BLOCK));
+    PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
     for (int64_t i = first; i < w->tiles; i++) {
       block_step(w, &w->tile[i], &block, key == begin);
     }
@@ -288,9 +290,11 @@ static float *tile_finish(const work *w, tile *t) {
 void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task *task,
                           void *workspace) {
   work *w = work_begin(kernels, task, workspace, task_levels(task));
+  PHASE_BEGIN(ticks);
   if (w->reach > 0) {
     for (int64_t i = 0; i < w->tiles; i++) pack_queries(w, &w->tile[i]);
   }
+  PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
   for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) chunk_step(w, chunk);
   const size_t floats = (size_t)state_floats(task->value_size);
   for (int64_t i = 0; i < w->tiles; i++) {

@@ -7,6 +7,7 @@
 #define ATTN_SIMD_BLOCK_H
 
 #include "body.h"
+#include "phase.h"
 #include "tile.h"
 #include "vector_math.h"
 
@@ -411,14 +412,18 @@ static void block_step(const work *w, tile *t, key_block *block, bool first) {
   view_block(&see, t, block->key, block->keys);
   if (see.end[V_QUERIES - 1] == 0) return;
   float *state = tile_state(w, t, t->depth);
+  PHASE_BEGIN(ticks);
   scores_block(w, t, &see, block);
+  PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
   if (w->exp_sleef) {
     softmax_sleef(w, t, &see, state);
   } else {
     softmax_inline(w, t, &see, state);
   }
   if (w->dropout) dropout_block(w, t, &see, block->key);
+  PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
   values_block(w, t, &see, state_values(state), block, first);
+  PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
 }
 
 #endif

@@ -8,6 +8,7 @@
  * y lie pages apart, on few cache sets. Compiled once per instruction set. */
 
 #include "body.h"
+#include "phase.h"
 #include "tile.h"
 #include "vector_math.h"
 
@@ -86,10 +87,12 @@ size_t ATTN_NAME(linear_workspace)(int64_t rows) {
 }
 
 void ATTN_NAME(linear)(const attn_linear_task *task, void *workspace) {
+  PHASE_BEGIN(ticks);
   for (int64_t column = 0; column < task->columns; column += V_TILE) {
     for (int64_t k = 0; k < task->depth; k += ATTN_DOT_RUN) {
       const int64_t depth = task->depth - k < ATTN_DOT_RUN ? task->depth - k : ATTN_DOT_RUN;
       panel_run(task, column, k, depth, workspace);
     }
   }
+  PHASE_NEXT(ticks, ATTN_PHASE_PROJECTIONS);
 }

@@ -5,7 +5,9 @@
  * otherwise the macros are empty. Phases are entered per block of keys, never per key: two reads of
  * the tick counter and one atomic addition, some tens of nanoseconds.
  *
- *     PHASE_BEGIN(start);  ... the work ...  PHASE_END(start, ATTN_PHASE_SCORES); */
+ *     PHASE_BEGIN(ticks);
+ *     ... scores ...  PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
+ *     ... values ...  PHASE_NEXT(ticks, ATTN_PHASE_VALUES); */
 #ifndef ATTN_SIMD_PHASE_H
 #define ATTN_SIMD_PHASE_H
 
@@ -36,11 +38,16 @@ void attn_phase_add(int phase, uint64_t ticks);
 /* Ticks since the last call. */
 void attn_phase_take(uint64_t ticks[ATTN_PHASE_COUNT]);
 
-#define PHASE_BEGIN(start) const uint64_t start = attn_phase_now()
-#define PHASE_END(start, phase) attn_phase_add(phase, attn_phase_now() - (start))
+#define PHASE_BEGIN(ticks) uint64_t ticks = attn_phase_now()
+#define PHASE_NEXT(ticks, phase)                                                                   \
+  do {                                                                                             \
+    const uint64_t phase_now = attn_phase_now();                                                   \
+    attn_phase_add(phase, phase_now - (ticks));                                                    \
+    (ticks) = phase_now;                                                                           \
+  } while (0)
 #else
-#define PHASE_BEGIN(start) (void)0
-#define PHASE_END(start, phase) (void)0
+#define PHASE_BEGIN(ticks) (void)0
+#define PHASE_NEXT(ticks, phase) (void)0
 #endif
 
 #endif
