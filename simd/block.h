@@ -335,35 +335,25 @@ static void dropout_block(const work *w, const tile *t, const view *see, int64_t
 
 /* ---- values ---- */
 
-V_INLINE void values_load(tile_acc *acc, const float *o, const float *factor, bool first) {
-  if (first) {
-    tile_zero(acc);
-    return;
-  }
+/* O <- O rescaled + this block's sum; `first`: there is nothing yet. */
+V_INLINE void values_join(tile_acc *acc, float *o, const float *factor, bool first) {
   V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
     v_f32 f = v_load(factor + q * V_LANES);
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-      acc->at[r][q] = v_mul(v_load(o + r * V_TILE + q * V_LANES), f);
+      float *at = o + r * V_TILE + q * V_LANES;
+      v_store(at, first ? acc->at[r][q] : v_fma(v_load(at), f, acc->at[r][q]));
     }
   }
 }
 
-V_INLINE void values_store(const tile_acc *acc, float *o) {
-  V_UNROLL for (int r = 0; r < V_ROWS; r++) {
-    V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
-      v_store(o + r * V_TILE + q * V_LANES, acc->at[r][q]);
-    }
-  }
-}
-
-/* V_ROWS rows of O, for keys that every lane sees. `first`: there is nothing to rescale yet. */
+/* V_ROWS rows of O, for keys that every lane sees. */
 static V_NOINLINE void values_whole(const float *const left[V_ROWS], int64_t step,
                                     const float *weights, int64_t keys, float *o,
                                     const float *factor, bool first) {
   tile_acc acc;
-  values_load(&acc, o, factor, first);
+  tile_zero(&acc);
   tile_accumulate_from(&acc, 0, left, step, weights, keys);
-  values_store(&acc, o);
+  values_join(&acc, o, factor, first);
 }
 
 /* One step of the staircase: keys [begin, see->end[from]), which vectors behind `from` see whole and
@@ -381,14 +371,14 @@ static V_NOINLINE void values_edge(const float *const left[V_ROWS], int64_t step
                                    const float *weights, const view *see, float *o,
                                    const float *factor, bool first) {
   tile_acc acc;
-  values_load(&acc, o, factor, first);
+  tile_zero(&acc);
   tile_accumulate_from(&acc, 0, left, step, weights, see->whole[0]);
   values_step(&acc, 0, see, see->whole[0], left, step, weights);
   values_step(&acc, 1, see, see->end[0], left, step, weights);
 #if V_QUERIES > 2
   values_step(&acc, 2, see, see->end[1], left, step, weights);
 #endif
-  values_store(&acc, o);
+  values_join(&acc, o, factor, first);
 }
 
 static void values_block(const work *w, const tile *t, const view *see, float *values,
