@@ -26,7 +26,7 @@ def clone(tmp_path_factory):
 def compare(clone, tmp_path, *more):
     out = tmp_path / "out.json"
     command = [TRACK / "track", "--repo", clone, "compare", "HEAD", "HEAD", "--workloads", "P1,P2,L1", "--width", "0.04",
-               "--time-limit", "240", "--quiet", "--json", out, *more]
+               "--time-limit", "150", "--quiet", "--json", out, *more]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stderr
     verdicts = {n: w["verdict"] for n, w in json.loads(out.read_text())["workloads"].items()}
