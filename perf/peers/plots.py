@@ -96,6 +96,7 @@ def sweep(path, facts, run, threads):
                 axis.plot(*zip(*points), marker="o", markersize=4, color=COLOURS[name],
                           label=TITLES[name], linewidth=2.2 if name == ATTN else 1.4)
         axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter("{x:g}")
         axis.set_title(f"head size {d}")
         axis.set_xlabel("length T")
         axis.set_ylim(0, 1.05)
