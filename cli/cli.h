@@ -27,12 +27,16 @@ typedef struct options {
   bool has_kv_heads, has_head_size;
   int64_t kv_heads, head_size;
   bool causal, allow_other;
+  int64_t batch, len; /* attn plan */
+  bool has_kv_len;
+  int64_t kv_len;
 } options;
 
 /* Parses what follows the command. Returns 0, or an exit code after it has said why. Sets
  * *help instead of doing anything else when --help is among the options. */
 int options_parse_run(int argc, char **argv, options *o, bool *help);
 int options_parse_info(int argc, char **argv, options *o, bool *help);
+int options_parse_plan(int argc, char **argv, options *o, bool *help);
 
 /* Selects what --isa, --exp and the environment ask for. */
 int options_select(const options *o);
@@ -50,5 +54,6 @@ bool parse_number(const char *text, double *value);
 
 int command_run(const options *o);
 int command_info(const options *o);
+int command_plan(const options *o);
 
 #endif

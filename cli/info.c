@@ -121,6 +121,10 @@ static void print_text(int32_t threads, const char *cpu, const cache *caches, in
   print_isas("isa compiled  ", false);
   print_isas("isa supported ", true);
   printf("isa selected   %s\n", attn_isa_name());
+  attn_tile_sizes t;
+  if (attn_isa_tile_sizes(attn_isa_name(), &t))
+    printf("tile           %d rows x %d lanes, vectors of %d; %d lanes share the keys\n",
+           (int)t.rows, (int)t.lanes, (int)t.vector, (int)t.task_lanes);
   printf("exp            %s\n", attn_exp_name());
   printf("sleef          %s\n", attn_sleef_version());
   printf("threads        %d\n", (int)threads);
@@ -140,6 +144,13 @@ static json_t *list_isas(bool only_supported) {
   return list;
 }
 
+static json_t *tile_sizes(void) {
+  attn_tile_sizes t = {0};
+  attn_isa_tile_sizes(attn_isa_name(), &t);
+  return json_pack("{s:i, s:i, s:i, s:i}", "vector", (int)t.vector, "rows", (int)t.rows, "lanes",
+                   (int)t.lanes, "task_lanes", (int)t.task_lanes);
+}
+
 static int print_json(int32_t threads, const char *cpu, const cache *caches, int count) {
   json_t *list = json_array();
   for (int i = 0; i < count; i++)
@@ -148,10 +159,10 @@ static int print_json(int32_t threads, const char *cpu, const cache *caches, int
                                     "type", caches[i].type, "bytes", (json_int_t)caches[i].bytes,
                                     "cpus", caches[i].cpus));
   json_t *all =
-      json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:i, s:o}", "version", attn_version(), "cpu",
-                cpu, "isa_compiled", list_isas(false), "isa_supported", list_isas(true),
-                "isa_selected", attn_isa_name(), "exp", attn_exp_name(), "sleef",
-                attn_sleef_version(), "threads", (int)threads, "caches", list);
+      json_pack("{s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:s, s:i, s:o}", "version", attn_version(),
+                "cpu", cpu, "isa_compiled", list_isas(false), "isa_supported", list_isas(true),
+                "isa_selected", attn_isa_name(), "tile", tile_sizes(), "exp", attn_exp_name(),
+                "sleef", attn_sleef_version(), "threads", (int)threads, "caches", list);
   int code = 0;
   if (all == NULL || json_dumpf(all, stdout, JSON_INDENT(2)) != 0)
     code = fail(EXIT_BAD_DATA, "cannot print as JSON: no memory");

@@ -10,6 +10,7 @@
 static const char usage[] =
     "usage: attn run CASE.safetensors [-o OUT.safetensors] [options]\n"
     "       attn run --weights W.safetensors --input X.safetensors --heads N [options]\n"
+    "       attn plan --heads N --head-size N --len N [options]\n"
     "       attn info [--json] [options]\n"
     "       attn --help | --version\n";
 
@@ -19,6 +20,8 @@ static const char help[] =
     "the\n"
     "                     error and fails when it is above the tolerance\n"
     "attn run --weights   runs a layer on your own data\n"
+    "attn plan            shows how attention would be cut for 1 ... 256 threads, and how evenly;\n"
+    "                     runs nothing\n"
     "attn info            shows what this build and this machine can do\n"
     "\n"
     "  -o, --output FILE  write the result: y, or o and lse\n"
@@ -39,6 +42,9 @@ static const char help[] =
     "  --allow-other      the weights file may hold other tensors under that prefix\n"
     "  --no-causal        every query sees every key\n"
     "\n"
+    "With plan: also --batch N, --kv-heads N, --kv-len N, --no-causal; --threads N shows that "
+    "count.\n"
+    "\n"
     "Exit status: 0 done and right, 1 bad data or an error above the tolerance, 2 bad usage, 3 the "
     "case\n"
     "needs a feature that this version lacks.\n"
@@ -51,7 +57,7 @@ static int show_help(void) {
 
 static int run_command(int argc, char **argv) {
   const char *command = argc > 1 ? argv[1] : "";
-  options o = {.repeat = 1, .causal = true};
+  options o = {.repeat = 1, .causal = true, .batch = 1};
   bool wants_help = false;
   int code;
   if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0)
@@ -66,10 +72,14 @@ static int run_command(int argc, char **argv) {
   } else if (strcmp(command, "info") == 0) {
     code = options_parse_info(argc - 1, argv + 1, &o, &wants_help);
     if (code == 0) code = wants_help ? show_help() : command_info(&o);
+  } else if (strcmp(command, "plan") == 0) {
+    code = options_parse_plan(argc - 1, argv + 1, &o, &wants_help);
+    if (code == 0) code = wants_help ? show_help() : command_plan(&o);
   } else if (command[0] == '\0') {
-    code = fail(EXIT_BAD_USAGE, "no command; the commands are run and info (attn --help)");
+    code = fail(EXIT_BAD_USAGE, "no command; the commands are run, plan and info (attn --help)");
   } else {
-    code = fail(EXIT_BAD_USAGE, "unknown command '%s'; the commands are run and info", command);
+    code =
+        fail(EXIT_BAD_USAGE, "unknown command '%s'; the commands are run, plan and info", command);
   }
   return code;
 }

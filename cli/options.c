@@ -66,7 +66,11 @@ enum {
   OPT_HEAD_SIZE,
   OPT_PREFIX,
   OPT_ALLOW_OTHER,
-  OPT_NO_CAUSAL
+  OPT_NO_CAUSAL,
+  /* Only for attn plan. */
+  OPT_BATCH,
+  OPT_LEN,
+  OPT_KV_LEN
 };
 
 #define INFO_OPTIONS                                                                               \
@@ -89,6 +93,16 @@ static const struct option run_options[] = {INFO_OPTIONS,
                                             {"allow-other", no_argument, NULL, OPT_ALLOW_OTHER},
                                             {"no-causal", no_argument, NULL, OPT_NO_CAUSAL},
                                             {NULL, 0, NULL, 0}};
+
+static const struct option plan_options[] = {INFO_OPTIONS,
+                                             {"batch", required_argument, NULL, OPT_BATCH},
+                                             {"heads", required_argument, NULL, OPT_HEADS},
+                                             {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
+                                             {"head-size", required_argument, NULL, OPT_HEAD_SIZE},
+                                             {"len", required_argument, NULL, OPT_LEN},
+                                             {"kv-len", required_argument, NULL, OPT_KV_LEN},
+                                             {"no-causal", no_argument, NULL, OPT_NO_CAUSAL},
+                                             {NULL, 0, NULL, 0}};
 
 static int set_int(const char *name, const char *text, int64_t most, int64_t *value) {
   if (parse_int(text, 1, most, value)) return 0;
@@ -120,6 +134,12 @@ static int set_option(int option, options *o, bool *help) {
   case OPT_HEAD_SIZE:
     code = set_int("head-size", optarg, 1024, &o->head_size);
     o->has_head_size = true;
+    break;
+  case OPT_BATCH: code = set_int("batch", optarg, 1048576, &o->batch); break;
+  case OPT_LEN: code = set_int("len", optarg, INT32_MAX, &o->len); break;
+  case OPT_KV_LEN:
+    code = set_int("kv-len", optarg, INT32_MAX, &o->kv_len);
+    o->has_kv_len = true;
     break;
   case OPT_THREADS:
     code = set_int("threads", optarg, 1024, &threads);
@@ -166,6 +186,18 @@ int options_parse_info(int argc, char **argv, options *o, bool *help) {
   if (code == 0 && !*help && optind < argc)
     code = fail(EXIT_BAD_USAGE, "'%s' is too much; attn info takes options only", argv[optind]);
   return code;
+}
+
+int options_parse_plan(int argc, char **argv, options *o, bool *help) {
+  const char *unused;
+  int code = parse(argc, argv, ":h", plan_options, o, help, &unused);
+  if (code != 0 || *help) return code;
+  if (optind < argc)
+    return fail(EXIT_BAD_USAGE, "'%s' is too much; attn plan takes options only", argv[optind]);
+  if (o->heads == 0) return fail(EXIT_BAD_USAGE, "--heads is missing");
+  if (o->len == 0) return fail(EXIT_BAD_USAGE, "--len is missing");
+  if (!o->has_head_size) return fail(EXIT_BAD_USAGE, "--head-size is missing");
+  return 0;
 }
 
 int options_parse_run(int argc, char **argv, options *o, bool *help) {

@@ -99,6 +99,13 @@ bool attn_isa_supported(const char *isa) {
   return kernels && attn_kernels_supported(kernels);
 }
 
+bool attn_isa_tile_sizes(const char *isa, attn_tile_sizes *sizes) {
+  const attn_kernels *k = isa ? attn_kernels_find(isa, false) : NULL;
+  if (!k || !sizes) return false;
+  *sizes = (attn_tile_sizes){k->vector, k->rows, k->lanes, k->max_lanes};
+  return true;
+}
+
 #define ATTN_TEXT_(x) #x
 #define ATTN_TEXT(x) ATTN_TEXT_(x)
 

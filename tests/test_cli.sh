@@ -274,6 +274,27 @@ for key in version cpu isa_compiled isa_supported isa_selected exp sleef threads
 done
 export ATTN_ISA=generic
 expect 0 '^isa selected   generic$' info
+expect 0 '^tile           4 rows x 8 lanes, vectors of 4' info
+
+# ---- attn plan ----
+
+# Whatever the machine, the schedule loads 1 ... 256 threads evenly: no more than 5 % above what is possible.
+plan_ratios() {
+  awk 'NR == 1 { next } { rows++; if ($5 > 1.05) bad = 1 } END { exit bad || rows != 9 }' "$work/out"
+}
+for shape in '--heads 8 --head-size 128 --len 2048' '--heads 4 --head-size 64 --len 8192' \
+  '--heads 32 --head-size 128 --len 1 --kv-len 8192' \
+  '--heads 32 --kv-heads 8 --head-size 128 --len 1 --kv-len 16384'; do
+  # shellcheck disable=SC2086
+  expect 0 '^threads' plan $shape
+  check "plan $shape is even" plan_ratios
+done
+expect 0 '"makespan"' plan --json --threads 3 --heads 2 --head-size 8 --len 10
+expect 2 '--heads is missing' plan --len 3 --head-size 8
+expect 2 '--len is missing' plan --heads 3 --head-size 8
+expect 2 '--head-size is missing' plan --heads 3 --len 8
+expect 2 'q_heads is 3; it must be a multiple of kv_heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
+expect 2 "'x' is too much" plan x
 unset ATTN_ISA
 
 # One of fifty must be fast enough: the machine may be busy. ATTN_TIMED=0: what runs here is slow by nature.

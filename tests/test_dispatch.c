@@ -96,6 +96,10 @@ static void here(void) {
   CHECK_INT(attn_isa_supported("avx512"), (features & ATTN_CPU_AVX512) != 0);
   CHECK_INT(attn_isa_supported("neon"), (features & ATTN_CPU_NEON) != 0);
   CHECK(!attn_isa_supported("sse9"));
+  attn_tile_sizes sizes;
+  CHECK(!attn_isa_tile_sizes("sse9", &sizes) && !attn_isa_tile_sizes("generic", NULL));
+  CHECK(attn_isa_tile_sizes("generic", &sizes) && sizes.vector == 4 && sizes.lanes % 4 == 0 &&
+        sizes.task_lanes % sizes.lanes == 0);
   const char *widest = "generic";
   for (int i = 0; attn_isa_compiled(i); i++) {
     const char *isa = attn_isa_compiled(i);

@@ -107,6 +107,17 @@ ATTN_API const char *attn_isa_compiled(int i);
 /** Whether this machine can run the named set; false for unknown names. */
 ATTN_API bool attn_isa_supported(const char *isa);
 
+/** How an instruction set cuts its work; tells speed, not results. */
+typedef struct attn_tile_sizes {
+  int32_t vector;     /**< floats in a vector */
+  int32_t rows;       /**< keys, or rows of x, in a register tile */
+  int32_t lanes;      /**< queries, or columns of a weight, in a register tile */
+  int32_t task_lanes; /**< most queries that share one pass over the keys */
+} attn_tile_sizes;
+
+/** False, and nothing written, for names that are not compiled in. */
+ATTN_API bool attn_isa_tile_sizes(const char *isa, attn_tile_sizes *sizes);
+
 /** Forces the instruction set and exp provider for calls and layers that begin after it returns,
  *  process-wide; NULL for either means what the environment, or else the machine, chooses.
  *  Calls already running, and layers and plans already created, keep what they began with.

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* `attn plan`: the schedule is a pure function of the problem, so how evenly it would load machines that
+ * are not at hand can be told without them. Each next task goes to the runner that is free first, as
+ * in a real run; the time of the last to end is held against the least that is possible: all
+ * runners busy all the time, and no shorter than the largest task. */
+#include "cli.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_RUNNERS = 1024 };
+
+typedef struct outcome {
+  int32_t threads;
+  int64_t tasks;
+  double makespan, bound; /* multiply-adds */
+} outcome;
+
+/* Costs of all tasks in the order in which they are handed out. */
+static double simulate(const attn_plan *plan, int32_t threads, double *total, double *largest) {
+  double busy[MAX_RUNNERS] = {0}, last = 0;
+  const int64_t tasks = attn_plan_task_count(plan);
+  *total = *largest = 0;
+  for (int64_t i = 0; i < tasks; i++) {
+    const double cost = attn_plan_task_cost(plan, i);
+    int32_t first = 0;
+    for (int32_t t = 1; t < threads; t++)
+      if (busy[t] < busy[first]) first = t;
+    busy[first] += cost;
+    if (busy[first] > last) last = busy[first];
+    if (cost > *largest) *largest = cost;
+    *total += cost;
+  }
+  return last;
+}
+
+static int plan_for(const options *o, int32_t threads, outcome *out) {
+  /* A plan does not look at arrays, but wants to be told where they are. */
+  static float nowhere;
+  attn_params p = ATTN_PARAMS_INIT;
+  p.batch = o->batch;
+  p.q_heads = o->heads;
+  p.kv_heads = o->has_kv_heads ? o->kv_heads : o->heads;
+  p.q_len = o->len;
+  p.kv_len = o->has_kv_len ? o->kv_len : o->len;
+  p.head_size = p.value_size = o->head_size;
+  p.q = p.k = p.v = (attn_input){&nowhere, 1, 1, 1, 1};
+  p.o = (attn_output){&nowhere, 1, 1, 1, 1};
+  p.causal = o->causal;
+  p.has_num_threads = true;
+  p.num_threads = threads;
+  attn_plan *plan;
+  attn_status status = attn_plan_create(&p, &plan);
+  if (status != ATTN_OK) return fail_status(status);
+  double total, largest;
+  out->threads = threads;
+  out->tasks = attn_plan_task_count(plan);
+  out->makespan = simulate(plan, threads, &total, &largest);
+  out->bound = total / threads > largest ? total / threads : largest;
+  attn_plan_destroy(plan);
+  return 0;
+}
+
+static void print_text(const outcome *o) {
+  printf("%7d %8lld %14.3g %14.3g %10.3f\n", (int)o->threads, (long long)o->tasks, o->makespan,
+         o->bound, o->bound > 0 ? o->makespan / o->bound : 1.0);
+}
+
+static json_t *to_json(const outcome *o) {
+  return json_pack("{s:i, s:I, s:f, s:f, s:f}", "threads", (int)o->threads, "tasks",
+                   (json_int_t)o->tasks, "makespan", o->makespan, "bound", o->bound, "ratio",
+                   o->bound > 0 ? o->makespan / o->bound : 1.0);
+}
+
+int command_plan(const options *o) {
+  int code = options_select(o);
+  json_t *list = o->json && code == 0 ? json_array() : NULL;
+  if (code == 0 && !o->json)
+    printf("threads    tasks  multiply-adds   least possible      ratio\n");
+  const int32_t least = o->has_threads ? o->threads : 1, most = o->has_threads ? o->threads : 256;
+  for (int32_t threads = least; threads <= most && code == 0; threads *= 2) {
+    outcome out;
+    code = plan_for(o, threads, &out);
+    if (code != 0) break;
+    if (o->json)
+      json_array_append_new(list, to_json(&out));
+    else
+      print_text(&out);
+  }
+  if (o->json && code == 0) {
+    json_dumpf(list, stdout, JSON_INDENT(2));
+    printf("\n");
+  }
+  json_decref(list);
+  return code;
+}
