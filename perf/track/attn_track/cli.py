@@ -191,7 +191,7 @@ def do_gate(options, repo):
     base_side, head_side = _sides(options, repo, Builder(repo, progress), base, "HEAD")
     names = choose(base_side, head_side, options.workloads, options.threads, _perf_arguments(options))
     limits = Limits(width=0.03, margin=GATE_MARGIN)
-    limits.seconds = max(1, options.time_limit - (time.monotonic() - started) - 5)
+    limits.seconds = max(1, options.time_limit - (time.monotonic() - started) - 10)
     comparison = Comparison(base_side, head_side, names, limits, _perf_arguments(options))
     comparison.run(progress)
     status = _conclude(comparison)
