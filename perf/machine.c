@@ -16,7 +16,14 @@
  * All of them take long enough for the scheduler to spread the threads. Their length is not found by
  * timing, which one pause of a busy machine would mislead. */
 static const double run_flops = 1e8, most_seconds = 0.05;
-enum { PEAK_RUNS = 20, READ_RUNS = 5, READ_STEP = 32, MAX_KEPT = 64, READ_BYTES = 256 << 20 };
+enum {
+  PEAK_RUNS = 20,
+  READ_RUNS = 5,
+  READ_PARTS = 16,
+  READ_STEP = 32,
+  MAX_KEPT = 64,
+  READ_BYTES = 256 << 20
+};
 
 /* Seconds that `threads` threads need to run `rounds` rounds each, all at once. */
 static double peak_run(const attn_kernels *kernels, int threads, int64_t rounds, double *flops) {
@@ -54,16 +61,19 @@ static uint64_t read_all(const uint64_t *data, int64_t words, int threads) {
   return total;
 }
 
+/* The best part of several passes: an interruption spoils one part, and a part has left the caches
+ * when its turn comes again. */
 static double measure_bandwidth(int threads) {
   uint64_t *data = malloc(READ_BYTES);
   if (!data) return 0;
   memset(data, 1, READ_BYTES);
   double best = 0;
-  for (int run = 0; run < READ_RUNS; run++) {
+  for (int run = 0; run < READ_RUNS * READ_PARTS; run++) {
+    const int64_t words = READ_BYTES / 8 / READ_PARTS;
     double start = perf_now();
-    volatile uint64_t sink = read_all(data, READ_BYTES / 8, threads);
+    volatile uint64_t sink = read_all(data + run % READ_PARTS * words, words, threads);
     (void)sink;
-    double rate = 1e-9 * READ_BYTES / (perf_now() - start);
+    double rate = 1e-9 * 8 * (double)words / (perf_now() - start);
     if (rate > best) best = rate;
   }
   free(data);

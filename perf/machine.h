@@ -11,8 +11,7 @@
  * selected instruction set; best of several runs. 0 when none is selected. */
 double perf_peak_gflops(int threads);
 
-/* GB/s that `threads` threads reach reading an array much larger than the caches, best of several
- * runs; measured at the first call of each count, and needs 256 MiB for that moment. 0 when out of
+/* GB/s that `threads` threads reach reading an array much larger than the caches, its best part; measured at the first call of each count, and needs 256 MiB for that moment. 0 when out of
  * memory. */
 double perf_bandwidth_gbs(int threads);
 

@@ -74,7 +74,7 @@ def trend(theme, workload, what, named_lines, order):
         top = max([top, *y, *(p.gflops(p.low) for p in sure)])
     axes.set_ylim(0, 1.12 * top)
     axes.set_xlim(-0.5, len(commits) - 0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter(FuncFormatter(
         lambda x, _: commits[int(x)][:7] if x == int(x) and 0 <= x < len(commits) else ""))
     axes.set_ylabel("GFLOP/s", color=theme.text, fontsize=8)
@@ -104,7 +104,7 @@ def roofline(theme, points, peak, bandwidth):
         dots.set_gid(f"roofline-{kind}")
         for name, p in some:
             axes.annotate(name, (p.intensity, p.gflops(p.seconds)), fontsize=7.5, color=theme.text,
-                          xytext=(4, -8), textcoords="offset points")
+                          xytext=(4, -9 if kind == "attention" else 3), textcoords="offset points")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(left, right)

@@ -93,7 +93,8 @@ class Measurement:
                 raise Refused(f"attn_perf of {self.label} measures no phases, even with ATTN_PHASES=ON")
             server.sample(name, 1)
             answers = [server.sample(name, 3)["phases"] for _ in range(5)]
-        return {p: rounded(statistics.median(a[p] for a in answers)) for p in answers[0]}
+        shares = {p: statistics.median(a[p] for a in answers) for p in answers[0]}
+        return {p: rounded(share / sum(shares.values())) for p, share in shares.items()}
 
     def record(self, commit_info):
         """For the history; None when nothing was measured."""
