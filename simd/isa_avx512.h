@@ -91,7 +91,7 @@ V_INLINE void v_transpose(v_f32 r[V_LANES]) {
 #ifdef ATTN_SIMDE
 /* libsleef declares its 512-bit functions only to compilers that target AVX-512; its fixed-result
  * functions of 256 bits give the same bits. */
-V_INLINE v_f32 v_sleef_halves(v_f32 a, __m256 (*f)(__m256)) {
+V_INLINE v_f32 v_sleef_halves(v_f32 a, __typeof__(Sleef_finz_exp2f8_u10avx2) *f) {
   float t[16];
   v_store(t, a);
   _mm256_storeu_ps(t, f(_mm256_loadu_ps(t)));
