@@ -45,7 +45,14 @@ float *job_floats(job *j, const attn_tensor *tensor) {
 
 static const char *find_metadata(const job *j, const char *key) {
   const char *text = attn_file_metadata(j->files[0], key);
-  if (text == NULL) fail(EXIT_BAD_DATA, "%s: metadata '%s' is missing", j->path, key);
+  if (text == NULL && strcmp(key, "form") == 0)
+    fail(
+        EXIT_BAD_DATA,
+        "%s: metadata 'form' is missing: this is not a case; for your own data: attn run --weights "
+        "W --input X --heads N",
+        j->path);
+  else if (text == NULL)
+    fail(EXIT_BAD_DATA, "%s: metadata '%s' is missing", j->path, key);
   return text;
 }
 

@@ -16,7 +16,7 @@ enum { MAX_RUNNERS = 1024 };
 typedef struct outcome {
   int32_t threads;
   int64_t tasks;
-  double makespan, bound; /* multiply-adds */
+  double makespan, bound, speedup; /* makespan and bound in multiply-adds */
 } outcome;
 
 /* Costs of all tasks in the order in which they are handed out. */
@@ -60,31 +60,32 @@ static int plan_for(const options *o, int32_t threads, outcome *out) {
   out->tasks = attn_plan_task_count(plan);
   out->makespan = simulate(plan, threads, &total, &largest);
   out->bound = total / threads > largest ? total / threads : largest;
+  out->speedup = out->makespan > 0 ? total / out->makespan : 1.0;
   attn_plan_destroy(plan);
   return 0;
 }
 
 static void print_text(const outcome *o) {
-  printf("%7d %8lld %14.3g %14.3g %10.3f\n", (int)o->threads, (long long)o->tasks, o->makespan,
-         o->bound, o->bound > 0 ? o->makespan / o->bound : 1.0);
+  printf("%7d %8lld %14.3g %14.3g %10.3f %9.1f\n", (int)o->threads, (long long)o->tasks,
+         o->makespan, o->bound, o->bound > 0 ? o->makespan / o->bound : 1.0, o->speedup);
 }
 
 static json_t *to_json(const outcome *o) {
-  return json_pack("{s:i, s:I, s:f, s:f, s:f}", "threads", (int)o->threads, "tasks",
+  return json_pack("{s:i, s:I, s:f, s:f, s:f, s:f}", "threads", (int)o->threads, "tasks",
                    (json_int_t)o->tasks, "makespan", o->makespan, "bound", o->bound, "ratio",
-                   o->bound > 0 ? o->makespan / o->bound : 1.0);
+                   o->bound > 0 ? o->makespan / o->bound : 1.0, "speedup", o->speedup);
 }
 
 int command_plan(const options *o) {
   int code = options_select(o);
   json_t *list = o->json && code == 0 ? json_array() : NULL;
-  if (code == 0 && !o->json)
-    printf("threads    tasks  multiply-adds   least possible      ratio\n");
   const int32_t least = o->has_threads ? o->threads : 1, most = o->has_threads ? o->threads : 256;
   for (int32_t threads = least; threads <= most && code == 0; threads *= 2) {
-    outcome out;
+    outcome out = {0};
     code = plan_for(o, threads, &out);
     if (code != 0) break;
+    if (!o->json && threads == least)
+      printf("threads    tasks       makespan          bound      ratio  speed-up\n");
     if (o->json)
       json_array_append_new(list, to_json(&out));
     else

@@ -19,16 +19,19 @@ static void report_check(const check *c) {
 }
 
 static void report_text(const job *j, const options *o, const timing *t) {
-  printf("%s\n", j->path);
+  if (o->weights != NULL) printf("weights %s\n", o->weights);
+  printf("%s%s\n", o->weights != NULL ? "input   " : "", j->path);
   printf("shape   %s: %s\n", j->form, j->shape);
-  printf("with    %s, exp %s, up to %d threads\n", attn_isa_name(), attn_exp_name(),
-         (int)thread_limit(o));
+  printf("with    %s, exp %s, up to %d thread%s\n", attn_isa_name(), attn_exp_name(),
+         (int)thread_limit(o), thread_limit(o) == 1 ? "" : "s");
   printf("time    %.3f ms", 1e3 * t->best);
+  if (t->runs == 1) printf(", a first call");
   if (t->runs > 1)
     printf(" best, %.3f ms median of %lld runs", 1e3 * t->median, (long long)t->runs);
   printf("; %.2f GFLOP/s\n", j->flops / t->best * 1e-9);
   for (int i = 0; i < j->check_count; i++) report_check(&j->checks[i]);
-  if (j->check_count == 0) printf("error   unknown: the file does not hold the truth\n");
+  if (j->check_count == 0 && o->case_path != NULL)
+    printf("check   none: the case does not hold the truth\n");
   if (o->output != NULL) printf("wrote   %s\n", o->output);
 }
 

@@ -121,6 +121,23 @@ static int count_kernels(const reader *r, const form *f, bool *complete) {
   return found;
 }
 
+/* A tensor that would be a kernel under another prefix, for the message. */
+static const char *elsewhere(const reader *r) {
+  const attn_tensor *t;
+  for (int64_t i = 0; (t = attn_file_tensor_at(r->file, i)) != NULL; i++) {
+    for (int f = 0; f < FORMS; f++) {
+      for (int role = 0; role < ROLES; role++) {
+        const char *kernel = forms[f].kernel[role];
+        const size_t length = strlen(t->name), tail = kernel != NULL ? strlen(kernel) : SIZE_MAX;
+        if (tail > length) continue;
+        const char *end = behind(t->name + length - tail, kernel);
+        if (end != NULL && *end == '\0') return t->name;
+      }
+    }
+  }
+  return NULL;
+}
+
 static attn_status recognise(reader *r) {
   int best = 0;
   bool best_complete = false;
@@ -140,6 +157,13 @@ static attn_status recognise(reader *r) {
     }
   }
   if (r->form != NULL) return ATTN_OK;
+  const char *hint = elsewhere(r);
+  if (hint != NULL)
+    return attn_fail(
+        ATTN_BAD_FILE,
+        "%.200s: no attention weights with the prefix '%.80s'; the file has '%.80s', and a "
+        "prefix ends with its last '.' or '/'",
+        r->path, r->prefix, hint);
   return attn_fail(ATTN_BAD_FILE,
                    "%.200s: no attention weights with the prefix '%.80s'; expected "
                    "Dense_0/kernel, q_proj/kernel, query/kernel, q_proj.weight or in_proj_weight "
@@ -159,6 +183,25 @@ static attn_status find_all(reader *r) {
   return ATTN_OK;
 }
 
+/* Names that tell of steps between the projections and attention, which the layer does not take: loading the rest
+ * would give another layer's numbers. */
+static attn_status refuse_other_layers(const reader *r) {
+  static const char *const steps[] = {"q_norm", "k_norm", "query_norm", "key_norm", "rotary"};
+  const attn_tensor *t;
+  for (int64_t i = 0; (t = attn_file_tensor_at(r->file, i)) != NULL; i++) {
+    const char *name = behind(t->name, r->prefix);
+    for (size_t s = 0; name != NULL && s < sizeof(steps) / sizeof(steps[0]); s++) {
+      if (strncmp(name, steps[s], strlen(steps[s])) == 0)
+        return attn_fail(
+            ATTN_UNSUPPORTED,
+            "%.200s: tensor '%.80s' belongs to a layer that norms or rotates q and k; this "
+            "layer does neither",
+            r->path, t->name);
+    }
+  }
+  return ATTN_OK;
+}
+
 static attn_status refuse_surplus(const reader *r) {
   const attn_tensor *t;
   for (int64_t i = 0; (t = attn_file_tensor_at(r->file, i)) != NULL; i++) {
@@ -167,7 +210,7 @@ static attn_status refuse_surplus(const reader *r) {
     if (!used)
       return attn_fail(ATTN_BAD_FILE,
                        "%.200s: tensor '%.80s' is surplus; the %s form has only "
-                       "kernels and biases of its projections",
+                       "kernels and biases of its projections (allow_other admits more)",
                        r->path, t->name, r->form->title);
   }
   return ATTN_OK;
@@ -283,6 +326,7 @@ static attn_status read_role(reader *r, int i, attn_weight *weight) {
 static attn_status read_layer(reader *r, bool allow_other, attn_layer **layer) {
   attn_status status = recognise(r);
   if (status == ATTN_OK) status = find_all(r);
+  if (status == ATTN_OK) status = refuse_other_layers(r);
   if (status == ATTN_OK && !allow_other) status = refuse_surplus(r);
   if (status == ATTN_OK) status = complete_config(r);
   attn_layer_weights weights = ATTN_LAYER_WEIGHTS_INIT;

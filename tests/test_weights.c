@@ -398,6 +398,25 @@ static void test_misshapen(void) {
   }
 }
 
+/* The layer would be another one's numbers without the steps that these names tell of. */
+static void test_other_layers(void) {
+  static const char *const names[] = {"p/q_norm.weight", "p/k_norm.weight",
+                                      "p/rotary_emb.inv_freq"};
+  for (int i = 0; i < 3; i++) {
+    builder b = build(LINEN, ATTN_F32, true, "p/", 0);
+    add(&b, names[i], ATTN_F32, x, 1, 3, 0, 0);
+    refused(&b, "p/", true, ATTN_UNSUPPORTED, "norms or rotates", names[i]);
+    free_builder(&b);
+  }
+}
+
+/* A prefix without its last '.' finds nothing, and is told what is there. */
+static void test_prefix_hint(void) {
+  builder b = build(LINEN, ATTN_F32, true, "p/", 0);
+  refused(&b, "q", false, ATTN_BAD_FILE, "the file has", "p/Dense_0/kernel");
+  free_builder(&b);
+}
+
 static void test_surplus(void) {
   for (form f = LINEN; f < FORMS; f++) {
     check_context("%s with a surplus tensor", form_names[f]);
@@ -480,6 +499,8 @@ int main(int argc, char **argv) {
   test_missing();
   test_misshapen();
   test_surplus();
+  test_other_layers();
+  test_prefix_hint();
   test_ambiguous();
   test_arguments();
   scratch_end();

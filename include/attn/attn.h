@@ -11,6 +11,7 @@
  *    attn_last_error() of the calling thread.
  *  - Every function may be called from any number of threads at once, unless it says otherwise.
  *  - The library never prints, aborts, exits, or changes the process's OpenMP or floating-point settings.
+ *  - A field `x` beside a `has_x` is read only when `has_x` is true; without it the default holds.
  *  - Strides are in elements, not bytes, and 64 bits wide. Lengths and counts are at most 2^31 - 1.
  *  - Structs that begin with `struct_size` grow at their end only, by fields that are all zero in
  *    the meaning "as before". An older, shorter struct is read as far as it goes; a newer, longer one is
@@ -148,7 +149,7 @@ ATTN_API int32_t attn_default_threads(void);
 /** Read-only 4-D array (batch, head, row, dim) of float. Strides in elements; any value is fine, also 0 and
  *  negative. So (B,T,H,D), (B,H,T,D) and slices of a fused qkv buffer need no copy. */
 typedef struct attn_input {
-  const void *data; /**< aligned for its elements */
+  const void *data; /**< aligned for its elements, which is not checked */
   int64_t batch_stride;
   int64_t head_stride;
   int64_t row_stride;
@@ -213,7 +214,8 @@ typedef bool (*attn_cancel_fn)(void *user);
 typedef struct attn_params {
   size_t struct_size; /**< sizeof(attn_params), set by the initialiser */
 
-  int64_t batch;      /**< >= 0; batch * q_heads * q_len is at most 2^40 */
+  int64_t
+      batch; /**< >= 0, and 0, as initialised, is nothing to do; batch * q_heads * q_len is at most 2^40 */
   int64_t q_heads;    /**< >= 1, a multiple of kv_heads */
   int64_t kv_heads;   /**< >= 1 */
   int64_t q_len;      /**< query rows per sequence, >= 0 */

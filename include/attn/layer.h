@@ -80,7 +80,9 @@ ATTN_API attn_status attn_layer_create(const attn_layer_config *config,
  *
  *  `/` and `.` between the parts of a name are the same. `prefix` (may be NULL) is put before
  *  every name, as "layers/0/attn/". Other tensors with that prefix are surplus and refused, except
- *  that `allow_other` admits them. config->d_model may be 0: taken from the file; so may num_heads,
+ *  that `allow_other` admits them. Names alone do not tell whether a model rotates q and k (RoPE):
+ *  the layer does not, and refuses tensors that rotate or norm them even with `allow_other`. F64,
+ *  F16 and BF16 are converted to float. The file may be closed afterwards. config->d_model may be 0: taken from the file; so may num_heads,
  *  where the kernels are 3-D, and then kv heads and head size come from the file too unless they are given.
  *  @return also ATTN_BAD_FILE, naming the tensor that is missing, surplus or misshapen. */
 ATTN_API attn_status attn_layer_create_from_file(const attn_layer_config *config,
