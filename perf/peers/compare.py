@@ -8,6 +8,7 @@ import datetime
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -114,6 +115,7 @@ def main():
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     directory = tempfile.mkdtemp(prefix="attn-peers-", dir=shared)
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended by SIGTERM"))
     before = os.getloadavg()
     run = run_all(options, cases, directory)
     facts = machine.facts(options, before, run)
