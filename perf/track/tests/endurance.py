@@ -41,7 +41,7 @@ def verdicts(repo, options, extra):
                    options.workloads, "--width", options.width, "--time-limit", options.time_limit, *extra]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
-            sys.exit(done.stderr)
+            sys.exit(f"status {done.returncode}: {done.stdout} {done.stderr}")
         workloads = json.loads(out.read_text())["workloads"]
         return {n.split("/")[0]: (w["ratio"], w["verdict"]) for n, w in workloads.items()}
 
