@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_RUNNERS = 1024 };
+enum { MAX_RUNNERS = 1024, MAX_TASKS = 1 << 20 };
 
 typedef struct outcome {
   int32_t threads;
@@ -55,6 +55,12 @@ static int plan_for(const options *o, int32_t threads, outcome *out) {
   attn_plan *plan;
   attn_status status = attn_plan_create(&p, &plan);
   if (status != ATTN_OK) return fail_status(status);
+  if (attn_plan_task_count(plan) > MAX_TASKS) {
+    fail(EXIT_BAD_USAGE, "%lld tasks are too many to go through; allowed are %d",
+         (long long)attn_plan_task_count(plan), MAX_TASKS);
+    attn_plan_destroy(plan);
+    return EXIT_BAD_USAGE;
+  }
   double total, largest;
   out->threads = threads;
   out->tasks = attn_plan_task_count(plan);

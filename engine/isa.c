@@ -29,19 +29,19 @@ static const char *isa_list(char *text, size_t size, bool supported_only) {
   return text;
 }
 
-/* `isa` and `exp` may be NULL or empty; `isa_from` and `exp_from` name where they come from. */
+/* `isa` and `exp` may be NULL; `isa_from` and `exp_from` name where they come from. */
 static attn_status choose(const char *isa, const char *isa_from, const char *exp,
                           const char *exp_from, const attn_kernels **kernels) {
   char list[128];
   bool sleef = false;
-  if (exp && exp[0]) {
+  if (exp) {
     sleef = strcmp(exp, "sleef") == 0;
     if (!sleef && strcmp(exp, "inline") != 0) {
       return attn_fail(ATTN_INVALID_ARGUMENT,
                        "%s: unknown exp provider '%s'; allowed: inline, sleef", exp_from, exp);
     }
   }
-  if (!isa || !isa[0]) {
+  if (!isa) {
     *kernels = attn_kernels_best(sleef);
     return ATTN_OK;
   }
@@ -58,8 +58,14 @@ static attn_status choose(const char *isa, const char *isa_from, const char *exp
   return ATTN_OK;
 }
 
+/* A variable that is set to nothing is as one that is not set. */
+static const char *environment(const char *name) {
+  const char *value = getenv(name);
+  return value && value[0] ? value : NULL;
+}
+
 static attn_status choose_by_environment(const attn_kernels **kernels) {
-  return choose(getenv("ATTN_ISA"), "ATTN_ISA", getenv("ATTN_EXP"), "ATTN_EXP", kernels);
+  return choose(environment("ATTN_ISA"), "ATTN_ISA", environment("ATTN_EXP"), "ATTN_EXP", kernels);
 }
 
 attn_status attn_kernels_current(const attn_kernels **kernels) {
@@ -75,8 +81,8 @@ attn_status attn_kernels_current(const attn_kernels **kernels) {
 attn_status attn_select(const char *isa, const char *exp) {
   const attn_kernels *kernels;
   const attn_status status =
-      choose(isa ? isa : getenv("ATTN_ISA"), isa ? "isa" : "ATTN_ISA",
-             exp ? exp : getenv("ATTN_EXP"), exp ? "exp" : "ATTN_EXP", &kernels);
+      choose(isa ? isa : environment("ATTN_ISA"), isa ? "isa" : "ATTN_ISA",
+             exp ? exp : environment("ATTN_EXP"), exp ? "exp" : "ATTN_EXP", &kernels);
   if (status) return status;
   atomic_store_explicit(&current, kernels, memory_order_release);
   return ATTN_OK;

@@ -78,12 +78,13 @@ float attn_default_scale(int64_t head_size) {
 
 attn_status attn_check_scale(bool has_scale, float scale) {
   /* |scale| * log2(e) has to be a number. */
-  if (!has_scale || (scale >= -1e38f && scale <= 1e38f)) return ATTN_OK;
+  if (!has_scale || (isgreaterequal(scale, -1e38f) && islessequal(scale, 1e38f))) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT, "scale is %g; allowed: -1e38 ... 1e38", (double)scale);
 }
 
 attn_status attn_check_dropout(const attn_dropout *dropout) {
-  if (dropout->rate >= 0.0 && dropout->rate <= 1.0) return ATTN_OK;
+  /* Quiet comparisons: a caller may have unmasked the exception that NaN would raise. */
+  if (isgreaterequal(dropout->rate, 0.0) && islessequal(dropout->rate, 1.0)) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT, "dropout.rate is %g; allowed: 0 ... 1", dropout->rate);
 }
 
@@ -119,7 +120,7 @@ static attn_status check_rows(const attn_params *p) {
                    p->batch, p->q_heads, p->q_len);
 }
 
-attn_status attn_problem_shape(const attn_params *params, attn_problem *problem) {
+static attn_status check_shape(const attn_params *params, attn_problem *problem) {
   const attn_params initial = ATTN_PARAMS_INIT;
   attn_params *p = &problem->params;
   *p = initial;
@@ -138,6 +139,13 @@ attn_status attn_problem_shape(const attn_params *params, attn_problem *problem)
   p->has_num_threads = true;
   resolve(problem);
   return ATTN_OK;
+}
+
+attn_status attn_problem_shape(const attn_params *params, attn_problem *problem) {
+  const attn_fpmode mode = attn_fpmode_enter();
+  const attn_status status = check_shape(params, problem);
+  attn_fpmode_leave(mode);
+  return status;
 }
 
 static attn_status check_pointer(const char *name, const void *data, bool read) {
@@ -176,6 +184,7 @@ attn_status attn_problem_init(const attn_params *params, attn_problem *problem) 
 
 double attn_problem_cost(const attn_problem *problem) {
   const attn_params *p = &problem->params;
+  const attn_fpmode mode = attn_fpmode_enter();
   const double keys = (double)p->kv_len, rows = (double)p->q_len;
   double pairs = rows * keys;
   if (p->causal) {
@@ -183,5 +192,8 @@ double attn_problem_cost(const attn_problem *problem) {
     const double seeing = rows < keys ? rows : keys;
     pairs = seeing * keys - seeing * (seeing - 1) / 2;
   }
-  return (double)p->batch * (double)p->q_heads * pairs * (double)(p->head_size + p->value_size);
+  const double heads = (double)p->batch * (double)p->q_heads;
+  const double cost = heads * pairs * (double)(p->head_size + p->value_size);
+  attn_fpmode_leave(mode);
+  return cost;
 }

@@ -24,7 +24,6 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-
 
 #define LENGTH_BYTES 8
 /* The format's own limit; keeps a hostile length from making the parser eat all memory. */
-#define MAX_HEADER_BYTES 100000000
 
 struct attn_file {
   char *path;
@@ -317,11 +316,11 @@ static attn_status read_file(attn_file *file) {
   if (status != ATTN_OK || file->map == NULL) return status; /* both or neither */
   uint64_t length;
   memcpy(&length, file->map, sizeof(length));
-  if (length > MAX_HEADER_BYTES || length > file->size - LENGTH_BYTES)
+  if (length > ATTN_MAX_HEADER_BYTES || length > file->size - LENGTH_BYTES)
     return bad_file(file,
                     "the header length is %llu bytes; the file has %zu after it, and at most "
                     "%d are allowed",
-                    (unsigned long long)length, file->size - LENGTH_BYTES, MAX_HEADER_BYTES);
+                    (unsigned long long)length, file->size - LENGTH_BYTES, ATTN_MAX_HEADER_BYTES);
   status = parse_header(file, (const char *)file->map + LENGTH_BYTES, (size_t)length);
   if (status != ATTN_OK) return status;
   return read_tensors(file, LENGTH_BYTES + (size_t)length);
@@ -426,9 +425,10 @@ static void f64_to_f32(const unsigned char *in, int64_t count, float *out) {
 attn_status attn_tensor_to_f32(const attn_tensor *tensor, float *out) {
   if (tensor == NULL || (out == NULL && tensor->count > 0))
     return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL", tensor == NULL ? "tensor" : "out");
-  if (tensor->count <= 0) return ATTN_OK;
   switch (tensor->dtype) {
-  case ATTN_F32: memcpy(out, tensor->data, (size_t)tensor->count * sizeof(float)); break;
+  case ATTN_F32:
+    if (tensor->count > 0) memcpy(out, tensor->data, (size_t)tensor->count * sizeof(float));
+    break;
   case ATTN_F16: f16_to_f32(tensor->data, tensor->count, out); break;
   case ATTN_BF16: bf16_to_f32(tensor->data, tensor->count, out); break;
   case ATTN_F64: f64_to_f32(tensor->data, tensor->count, out); break;

@@ -22,4 +22,7 @@ bool attn_shape_bytes(const int64_t *shape, int32_t rank, attn_dtype dtype, int6
 #define ATTN_SHAPE_TEXT 192 /* ATTN_MAX_RANK numbers of up to 20 digits and their commas */
 const char *attn_shape_text(const int64_t *shape, int32_t rank, char text[ATTN_SHAPE_TEXT]);
 
+/* As other readers have it. */
+#define ATTN_MAX_HEADER_BYTES 100000000
+
 #endif

@@ -175,14 +175,21 @@ static char *resolve_target(const char *path) {
   return NULL;
 }
 
-/* Creates a new file beside `target`; its name is left in `name` (room for strlen(target) + 48). */
+/* Creates a new file beside `target`, as readable as what it replaces; its name, no longer than others in
+ * that folder may be, is left in `name` (room for strlen(target) + 48). */
 static int open_temporary(const char *target, char *name) {
+  const char *slash = strrchr(target, '/');
+  const int folder = slash == NULL ? 0 : (int)(slash + 1 - target);
+  struct stat info;
+  const bool replaces = stat(target, &info) == 0;
   int fd = -1;
   for (int i = 0; fd < 0 && i < 1000; i++) {
-    snprintf(name, strlen(target) + 48, "%s.%ld-%d.tmp", target, (long)getpid(), i);
-    fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    snprintf(name, strlen(target) + 48, "%.*s.attn-%ld-%d.tmp", folder, target, (long)getpid(), i);
+    fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
     if (fd < 0 && errno != EEXIST) break;
   }
+  /* Where the system does not let the mode be kept, the narrow one stays. */
+  if (fd >= 0 && replaces && fchmod(fd, info.st_mode & 07777) != 0) errno = 0;
   return fd;
 }
 
@@ -242,7 +249,13 @@ attn_status attn_file_write(const char *path, const attn_tensor *tensors, int64_
   }
   if (status == ATTN_OK) {
     char *text = json_dumps(header, JSON_COMPACT);
-    status = text == NULL ? no_memory() : write_file(path, text, sorted, count);
+    if (text == NULL)
+      status = no_memory();
+    else if (strlen(text) + 8 > ATTN_MAX_HEADER_BYTES)
+      status = attn_fail(ATTN_INVALID_ARGUMENT, "the header has %zu bytes; readers allow %d",
+                         strlen(text), ATTN_MAX_HEADER_BYTES);
+    else
+      status = write_file(path, text, sorted, count);
     free(text);
   }
   free(sorted);

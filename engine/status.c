@@ -5,8 +5,22 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local char message[512];
+
+/* Bytes of the UTF-8 character that begins here; 0 for a control character or half a character, such as a name cut
+ * short ends with: a message is one line that everybody can print. */
+static size_t character(const char *text) {
+  const unsigned char first = (unsigned char)text[0];
+  if (first < 0x80) return first >= ' ' && first != 0x7f;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  for (size_t i = 1; i < length; i++) {
+    if (((unsigned char)text[i] & 0xc0) != 0x80) return 0;
+  }
+  return length;
+}
 
 attn_status attn_fail(attn_status status, const char *format, ...) {
   /* Formatted aside first: an argument may be the old message itself. */
@@ -15,11 +29,11 @@ attn_status attn_fail(attn_status status, const char *format, ...) {
   va_start(args, format);
   vsnprintf(text, sizeof(text), format, args);
   va_end(args);
-  for (size_t i = 0; i < sizeof(text); i++) {
-    /* One line, whatever a hostile file put into a name. */
-    message[i] = (text[i] > 0 && text[i] < ' ') ? '?' : text[i];
-    if (text[i] == '\0') break;
+  for (size_t i = 0, length; text[i] != '\0'; i += length) {
+    length = character(text + i);
+    if (length == 0) text[i] = '?', length = 1;
   }
+  memcpy(message, text, strlen(text) + 1);
   return status;
 }
 

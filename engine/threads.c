@@ -90,8 +90,10 @@ __attribute__((constructor)) static void remember_process(void) { loaded_by = ge
 int32_t attn_threads_for(double cost, int32_t most) {
   /* Waking a sleeping team takes 5 to 50 us; a thread does some 20 to 80 multiply-adds a ns. */
   const double worth = 400e3;
-  if (most == 1 || cost / worth < most || omp_in_parallel() || getpid() != loaded_by) return 1;
-  return most;
+  const attn_fpmode mode = attn_fpmode_enter(); /* a caller may have unmasked exceptions */
+  const bool small = cost < worth * most;
+  attn_fpmode_leave(mode);
+  return most == 1 || small || omp_in_parallel() || getpid() != loaded_by ? 1 : most;
 }
 
 /* ---- running ---- */
@@ -106,12 +108,21 @@ typedef struct team {
   atomic_bool cancelled;
 } team;
 
+/* In the floating-point mode that the thread had, which the callback may also change. */
+static bool asked_to_stop(const team *t, attn_fpmode *mode) {
+  if (!t->cancel) return false;
+  attn_fpmode_leave(*mode);
+  const bool stop = t->cancel(t->cancel_user);
+  *mode = attn_fpmode_enter();
+  return stop;
+}
+
 static void runner(team *t, int32_t number) {
-  const attn_fpmode mode = attn_fpmode_enter();
+  attn_fpmode mode = attn_fpmode_enter();
   for (;;) {
     const int64_t task = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
     if (task >= t->count || atomic_load_explicit(&t->cancelled, memory_order_relaxed)) break;
-    if (t->cancel && t->cancel(t->cancel_user)) {
+    if (asked_to_stop(t, &mode)) {
       atomic_store_explicit(&t->cancelled, true, memory_order_relaxed);
       break;
     }

@@ -156,7 +156,8 @@ typedef struct attn_input {
   int64_t dim_stride;
 } attn_input;
 
-/** Writable 4-D array (batch, head, row, dim) of float. No two elements may share an address. */
+/** Writable 4-D array (batch, head, row, dim) of float. No two elements may share an address; of the ways
+ *  to break that, only a stride of 0 is detected. */
 typedef struct attn_output {
   void *data;
   int64_t batch_stride;
@@ -195,7 +196,8 @@ typedef struct attn_dropout {
   attn_keep_mask keep; /**< overrides the generator */
 } attn_dropout;
 
-/** Asked between tasks, from any of the call's threads; true stops the call. */
+/** Asked between tasks, from any of the call's threads, in their own floating-point mode; true stops
+ *  the call. */
 typedef bool (*attn_cancel_fn)(void *user);
 
 /** One attention problem. Initialise with ::ATTN_PARAMS_INIT, then set what differs.
