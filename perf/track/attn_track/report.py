@@ -116,7 +116,8 @@ class Section:
         return self._figure("phases", "phases", make, "Share of the time per phase")
 
     def _table(self):
-        head = ["workload", "time", "interval", "GFLOP/s", "share of peak", "GB/s", "share of bandwidth", "MFMA", "Mexp", "MB"]
+        head = ["workload", "time", "interval", "GFLOP/s", "share of peak", "GB/s", "share of bandwidth"]
+        head += ["MFMA", "Mexp", "MB"]
         counted = any(p.counters for p in self.now.values())
         if counted:
             head += ["cycles", "instructions per cycle"]
@@ -143,10 +144,10 @@ def peers_html(tables):
         engines = list(dict.fromkeys(e for cell in rows.values() for e in cell if e not in ("attn", "FMA peak")))
         lines = []
         for (threads, workload), cell in rows.items():
-            own = series._number(cell["attn"]["median_ms"]) if "attn" in cell else 0
+            own = series.number(cell["attn"]["median_ms"]) if "attn" in cell else 0
             line = [f"{workload}, {threads} thread{'s' * (threads > 1)}", seconds_text(own / 1e3) if own else ""]
             for engine in engines:
-                other = series._number(cell[engine]["median_ms"]) if engine in cell else 0
+                other = series.number(cell[engine]["median_ms"]) if engine in cell else 0
                 ratio = f" ({other / own:.2f}x)" if own and other else ""
                 line.append(f"{seconds_text(other / 1e3)}{ratio}" if other else "")
             if own:

@@ -95,19 +95,19 @@ def peers(directory):
         table = collections.defaultdict(dict)
         with open(path, newline="") as file:
             for row in csv.DictReader(file, delimiter="\t"):
-                time = _number(row.get("median_ms"))
-                if not time or not _number(row.get("rounds")):
+                time = number(row.get("median_ms"))
+                if not time or not number(row.get("rounds")):
                     continue
                 cell = table[int(row["threads"]), row["workload"]]
                 kept = cell.get(row["engine"])
-                if kept is None or time < _number(kept["median_ms"]):
+                if kept is None or time < number(kept["median_ms"]):
                     cell[row["engine"]] = row
         if table:
             tables[path.stem] = dict(table)
     return tables
 
 
-def _number(text):
+def number(text):
     try:
         return float(text)
     except (TypeError, ValueError):
