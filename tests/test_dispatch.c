@@ -96,6 +96,8 @@ static void here(void) {
   CHECK_INT(attn_isa_supported("avx512"), (features & ATTN_CPU_AVX512) != 0);
   CHECK_INT(attn_isa_supported("neon"), (features & ATTN_CPU_NEON) != 0);
   CHECK(!attn_isa_supported("sse9"));
+  CHECK(attn_select("", NULL) == ATTN_INVALID_ARGUMENT &&
+        attn_select(NULL, "") == ATTN_INVALID_ARGUMENT);
   attn_tile_sizes sizes;
   CHECK(!attn_isa_tile_sizes("sse9", &sizes) && !attn_isa_tile_sizes("generic", NULL));
   CHECK(attn_isa_tile_sizes("generic", &sizes) && sizes.vector == 4 && sizes.lanes % 4 == 0 &&

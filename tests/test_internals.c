@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "engine/philox.h"
+#include "engine/status.h"
 #include "engine/threads.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +31,13 @@ static void philox(void) {
     attn_philox got = attn_philox4x32(known[i].low, known[i].high, known[i].key);
     for (int w = 0; w < 4; w++) CHECK_INT(got.word[w], known[i].want[w]);
   }
+}
+
+/* A message is one line of whole characters, whatever was put into it. */
+static void messages(void) {
+  check_context("messages");
+  CHECK(attn_fail(ATTN_BAD_FILE, "a\nb\x7f \xc3\xa9 %.1s|", "\xc3\xa9") == ATTN_BAD_FILE);
+  CHECK(strcmp(attn_last_error(), "a?b? \xc3\xa9 ?|") == 0);
 }
 
 /* CPU quotas of a made-up cgroup file system. The group of this process is looked for below the
@@ -75,6 +83,7 @@ static void quotas(void) {
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   philox();
+  messages();
   quotas();
   return check_done();
 }

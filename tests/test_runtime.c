@@ -339,9 +339,60 @@ static void neighbours(void) {
   problem_free(&p);
 }
 
+/* A callback runs in the caller's mode, and what it does to that changes no bit. */
+static uint64_t mode_in_callback;
+static bool meddle(void *user) {
+  mode_in_callback = get_mode();
+  set_mode(*(const uint64_t *)user);
+  return false;
+}
+
+static void callback_mode(void) {
+  problem p = problem_new((shape){1, 2, 2, 300, 300, 33, 31});
+  problem_fill(&p, seed, 1);
+  const bits want = bits_of(&p, 1);
+  const uint64_t before = get_mode();
+  uint64_t other = modes[2];
+  p.params.cancel = meddle;
+  p.params.cancel_user = &other;
+  p.params.has_num_threads = true;
+  p.params.num_threads = 1;
+  check_context("a callback that sets the floating-point mode");
+  CHECK_OK(attn_forward(NULL, &p.params));
+  CHECK_BITS(p.o, want.o, p.o_count);
+  CHECK(mode_in_callback == before || mode_in_callback == other);
+  set_mode(before);
+  bits_free((bits *)&want);
+  problem_free(&p);
+}
+
+/* Checking arguments raises nothing, not even where the caller traps on it. */
+static void trapping_caller(void) {
+#if defined(__x86_64__)
+  problem p = problem_new((shape){1, 1, 1, 4, 4, 8, 8});
+  problem_fill(&p, seed, 1);
+  const uint64_t before = get_mode();
+  check_context("a caller that traps on every floating-point exception");
+  set_mode(before & ~UINT64_C(0x1f80));
+  const attn_status fine = attn_forward(NULL, &p.params);
+  p.params.has_scale = true;
+  p.params.scale = __builtin_nanf("");
+  const attn_status scale = attn_forward(NULL, &p.params);
+  p.params.scale = 1;
+  p.params.dropout.rate = __builtin_nan("");
+  const attn_status rate = attn_forward(NULL, &p.params);
+  set_mode(before);
+  CHECK_OK(fine);
+  CHECK(scale == ATTN_INVALID_ARGUMENT && rate == ATTN_INVALID_ARGUMENT);
+  problem_free(&p);
+#endif
+}
+
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   floating_point_mode();
+  callback_mode();
+  trapping_caller();
   openmp_settings();
   nested();
   many_callers();

@@ -73,6 +73,18 @@ static void test_layout(void) {
   readable("a written file without tensors");
 }
 
+/* What replaces a private file is as private; a name may be as long as the system allows. */
+static void test_names_and_modes(void) {
+  char path[600];
+  struct stat info;
+  snprintf(path, sizeof(path), "%s/%0250d", scratch_folder(), 1);
+  CHECK_OK(attn_file_write(path, NULL, 0, NULL, 0));
+  CHECK(chmod(path, 0600) == 0);
+  CHECK_OK(attn_file_write(path, NULL, 0, NULL, 0));
+  CHECK(stat(path, &info) == 0 && (info.st_mode & 0777) == 0600);
+  unlink(path);
+}
+
 static int entries(void) {
   char command[128];
   snprintf(command, sizeof(command), "ls -A %s | wc -l", scratch_folder());
@@ -226,6 +238,7 @@ int main(int argc, char **argv) {
   check_begin(&argc, argv);
   scratch_begin();
   test_layout();
+  test_names_and_modes();
   test_write_arguments();
   test_write_targets();
   test_write_full();
