@@ -126,7 +126,7 @@ static void scaling(void) {
   for (int i = 0; i < ROWS; i++) {
     double kept = (double)p.o[i * D] * 3072;
     CHECK_NEAR(kept, nearbyint(kept), 1e-6 * 3072);
-    mean += (double)p.o[i * D] / ROWS;
+    mean += (double)p.o[i * D] / (double)ROWS;
   }
   CHECK_NEAR(mean, 1, 0.003);
   CHECK_BITS(p.lse, without.lse, p.lse_count);
