@@ -261,13 +261,14 @@ static void far_rows(void) {
   CHECK_OK(attn_forward(NULL, &p.params));
   for (int64_t t = 0; t < T; t++) CHECK_BITS(a[3] + t * row, want.o + t * D, D);
   /* The same backwards. */
-  for (int i = 0; i < 3; i++)
-    for (int64_t t = 0; t < T / 2; t++)
-      for (int64_t d = 0; d < D; d++) {
-        float *x = a[i] + t * row + d, *y = a[i] + (T - 1 - t) * row + d, keep = *x;
-        *x = *y;
-        *y = keep;
-      }
+  for (int i = 0; i < 3; i++) {
+    for (int64_t t = 0; t < T / 2; t++) {
+      float *x = a[i] + t * row, *y = a[i] + (T - 1 - t) * row, keep[D];
+      memcpy(keep, x, sizeof(keep));
+      memcpy(x, y, sizeof(keep));
+      memcpy(y, keep, sizeof(keep));
+    }
+  }
   p.params.q = (attn_input){a[0] + (T - 1) * row, 0, 0, -row, 1};
   p.params.k = (attn_input){a[1] + (T - 1) * row, 0, 0, -row, 1};
   p.params.v = (attn_input){a[2] + (T - 1) * row, 0, 0, -row, 1};
