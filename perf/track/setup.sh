@@ -30,6 +30,7 @@ case "${1-}" in
   test) install_packages chromium chromium-driver fonts-dejavu-core ;;
   *) echo "usage: perf/track/setup.sh [test]" >&2; exit 2 ;;
 esac
+command -v git >/dev/null || install_packages git
 python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
   install_packages python3-venv
 python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
