@@ -243,9 +243,10 @@ static void many_callers(void) {
 static atomic_int asked;
 static int cancel_after;
 
+/* Runs on any thread: counts by what it is given, and checks nothing itself. */
 static bool cancel(void *user) {
-  CHECK(user == &asked);
-  return atomic_fetch_add(&asked, 1) >= cancel_after;
+  atomic_int *count = user;
+  return atomic_fetch_add(count, 1) >= cancel_after;
 }
 
 static void cancelling(void) {
