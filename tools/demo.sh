@@ -8,6 +8,8 @@ echo "== configure"
 cmake -S . -B build
 echo "== build"
 cmake --build build --parallel "$(nproc)" --target attn_cli
+# The machine may be busy: threads that wait for each other should not spin.
+export OMP_WAIT_POLICY="${OMP_WAIT_POLICY-passive}"
 echo "== the machine"
 build/cli/attn info
 echo "== the layer, on bundled data"
