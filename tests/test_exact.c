@@ -201,6 +201,7 @@ int main(int argc, char **argv) {
       splits(&p, &want);
       if (!check_brief()) planned(&p, &want, 1);
       planned(&p, &want, 5);
+      if (!check_brief()) planned(&p, &want, 2), planned(&p, &want, 32);
       value_columns(&p, &want);
       providers_and_sets(&p, &want);
       bits_free(&want);
