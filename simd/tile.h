@@ -77,23 +77,22 @@ V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float 
 
 /* A strip: few rows and many vectors, for products without V_ROWS rows to share what is read of `right`:
  *
- *      acc[(r * panels + p) * vectors + q] +=
- *          left[r * left_row + k * left_step] * right[p * panel_stride + k * right_step + q * V_LANES + .]
+ *      acc[(r * panels + p) * vectors + q] += left[r][k * left_step] * right[p][k * right_step + q * V_LANES + .]
  *
  * for k ascending, one FMA each, as in the tile. `rows`, `panels` and `vectors` are constants wherever this is
  * inlined. Their product, the number of accumulators, is V_ROWS * V_QUERIES at most, to stay in registers, and
  * should be 8 at least, to hide the latency of the multiply-adds. Panels are streams of their own: from behind the
  * second cache level, 3 or 4 are read at 1.3 to 1.5 times the speed of one (Zen 3). */
 V_INLINE void strip_accumulate(v_f32 acc[], const int rows, const int panels, const int vectors,
-                               const float *left, int64_t left_row, int64_t left_step,
-                               const float *right, int64_t panel_stride, int64_t right_step,
-                               int64_t n) {
-  V_STEPS for (int64_t k = 0; k < n; k++, left += left_step, right += right_step) {
+                               const float *const left[], int64_t left_step,
+                               const float *const right[], int64_t right_step, int64_t n) {
+  int64_t at = 0, from = 0;
+  V_STEPS for (int64_t k = 0; k < n; k++, at += left_step, from += right_step) {
     v_f32 a[V_ROWS];
-    V_UNROLL for (int r = 0; r < rows; r++) a[r] = v_broadcast(left + r * left_row);
+    V_UNROLL for (int r = 0; r < rows; r++) a[r] = v_broadcast(left[r] + at);
     V_UNROLL for (int p = 0; p < panels; p++) {
       V_UNROLL for (int q = 0; q < vectors; q++) {
-        v_f32 b = v_load(right + p * panel_stride + q * V_LANES);
+        v_f32 b = v_load(right[p] + from + q * V_LANES);
         V_UNROLL for (int r = 0; r < rows; r++) {
           v_f32 *sum = acc + (r * panels + p) * vectors + q;
           *sum = v_fma(a[r], b, *sum);
