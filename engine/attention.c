@@ -18,134 +18,163 @@
 struct attn_plan {
   attn_problem problem;
   attn_schedule schedule;
-  size_t runner_bytes; /* workspace of one runner, aligned */
-  size_t state_floats; /* one task's state, where keys are cut in pieces */
-  float *states;       /* (head, group, piece) */
-  atomic_int *pending; /* (head, group): pieces not yet done */
+  size_t runner_bytes;  /* workspace of one runner, aligned */
+  int64_t state_floats; /* per lane, at most */
+  float *states;        /* as the schedule numbers them */
+  atomic_int *pending;  /* per row of the schedule: pieces not yet done */
 };
 
-static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t threads) {
-  attn_params *p = &plan->problem.params;
-  attn_schedule *s = &plan->schedule;
-  plan->problem.kernels = kernels;
-  p->num_threads = threads;
-  attn_schedule_make(&plan->problem, s);
-  const attn_attention_task largest = {
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Workspace of the tasks of one cut. */
+static size_t cut_bytes(const attn_problem *problem, const attn_cut *c) {
+  const attn_params *p = &problem->params;
+  attn_attention_task task = {
       .head_size = p->head_size,
       .value_size = p->value_size,
-      .lanes = s->lanes < s->lanes_per_task ? s->lanes : s->lanes_per_task,
-      .chunk_end = s->piece_chunks,
-      .dropout = plan->problem.dropout ? attn_dropout_keep : NULL,
+      .lanes = c->lanes - (c->groups - 1) * c->lanes_per_task,
+      .chunk_end = c->piece_chunks,
+      .table = p->pages.table,
+      .dropout = problem->dropout ? attn_dropout_keep : NULL,
   };
-  plan->runner_bytes = kernels->attention_workspace(&largest);
-  plan->state_floats = 0;
-  if (s->pieces > 1) {
-    const size_t combine = kernels->combine_workspace(&largest, s->pieces);
-    if (combine > plan->runner_bytes) plan->runner_bytes = combine;
-    const size_t state = kernels->state_size(p->value_size, largest.lanes) * sizeof(float);
-    plan->state_floats = attn_align(state) / sizeof(float);
+  /* The last group of a head has fewer lanes, and a kernel may want more for few. */
+  const size_t last = problem->kernels->attention_workspace(&task);
+  task.lanes = c->lanes_per_task;
+  const size_t bytes = larger(last, problem->kernels->attention_workspace(&task));
+  if (c->pieces == 1) return bytes;
+  return larger(bytes, problem->kernels->combine_workspace(&task, c->pieces));
+}
+
+/* Bytes that plan_init() needs for cuts. */
+static size_t cuts_bytes(const attn_problem *problem) {
+  return attn_align((size_t)attn_schedule_room(problem) * sizeof(attn_cut));
+}
+
+static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t threads, void *cuts) {
+  plan->problem.kernels = kernels;
+  plan->problem.params.num_threads = threads;
+  attn_schedule_make(&plan->problem, cuts, &plan->schedule);
+  plan->runner_bytes = 0;
+  for (int64_t i = 0; i < plan->schedule.count; i++) {
+    const attn_cut *c = attn_schedule_cut(&plan->schedule, i);
+    plan->runner_bytes = larger(plan->runner_bytes, cut_bytes(&plan->problem, c));
   }
   plan->runner_bytes = attn_align(plan->runner_bytes);
+  plan->state_floats = attn_state_floats(plan->problem.params.value_size, 1);
+}
+
+static size_t states_bytes(const attn_plan *plan) {
+  return (size_t)(plan->schedule.states * plan->state_floats) * sizeof(float);
 }
 
 /* Bytes for states and counters. */
 static size_t shared_bytes(const attn_plan *plan) {
-  const attn_schedule *s = &plan->schedule;
-  if (s->pieces == 1) return 0;
-  const size_t rows = (size_t)(s->heads * s->groups);
-  return rows * (size_t)s->pieces * plan->state_floats * sizeof(float) +
-         attn_align(rows * sizeof(atomic_int));
-}
-
-static size_t plan_rows(const attn_plan *plan) {
-  return (size_t)(plan->schedule.heads * plan->schedule.groups);
+  return states_bytes(plan) + attn_align((size_t)plan->schedule.rows * sizeof(atomic_int));
 }
 
 void attn_plan_reset(attn_plan *plan) {
-  if (!plan || !plan->pending) return;
-  for (size_t i = 0; i < plan_rows(plan); i++) {
-    atomic_init(&plan->pending[i], (int)plan->schedule.pieces);
+  if (!plan) return;
+  const attn_schedule *s = &plan->schedule;
+  for (int64_t i = 0; i < s->count; i++) {
+    const attn_cut *c = attn_schedule_cut(s, i);
+    const int64_t rows = c->sequences * plan->problem.params.kv_heads * c->groups;
+    for (int64_t r = 0; r < rows && c->pieces > 1; r++) {
+      atomic_init(&plan->pending[c->first_row + r], (int)c->pieces);
+    }
   }
 }
 
 static void plan_share_memory(attn_plan *plan, void *memory) {
-  const attn_schedule *s = &plan->schedule;
   plan->states = memory;
-  plan->pending = NULL;
-  if (s->pieces == 1) return;
-  const size_t floats = plan_rows(plan) * (size_t)s->pieces * plan->state_floats;
-  plan->pending = (atomic_int *)(plan->states + floats);
+  plan->pending = (atomic_int *)((char *)memory + states_bytes(plan));
   attn_plan_reset(plan);
 }
 
-/* Element (batch, head, 0, 0); stays NULL where nothing is read. */
-static const float *input_at(const attn_input *in, int64_t batch, int64_t head) {
+/* Element (batch, head, row, 0); stays NULL where nothing is read. */
+static const float *input_at(const attn_input *in, int64_t batch, int64_t head, int64_t row) {
   const float *data = in->data;
-  return data ? data + batch * in->batch_stride + head * in->head_stride : NULL;
+  return data ? data + batch * in->batch_stride + head * in->head_stride + row * in->row_stride
+              : NULL;
 }
 
-static attn_attention_task task_of(const attn_problem *problem, const attn_share *share) {
+static void set_outputs(const attn_params *p, const attn_sequence *s, int64_t head,
+                        attn_attention_task *t) {
+  const attn_output *o = &p->o;
+  const attn_lse_output *lse = &p->lse;
+  t->o = (float *)o->data + s->batch * o->batch_stride + head * o->head_stride +
+         s->q_row * o->row_stride;
+  t->o_head = o->head_stride;
+  t->o_row = o->row_stride;
+  t->o_dim = o->dim_stride;
+  t->lse_head = lse->head_stride;
+  t->lse_row = lse->row_stride;
+  if (!lse->data) return;
+  t->lse = lse->data + s->batch * lse->batch_stride + head * lse->head_stride +
+           s->q_row * lse->row_stride;
+}
+
+static attn_attention_task task_of(const attn_problem *problem, const attn_share *share,
+                                   const attn_sequence *s) {
   const attn_params *p = &problem->params;
   const int64_t head = share->kv_head * problem->group;
+  const bool paged = p->pages.table != NULL;
   attn_attention_task t = {
-      .q = input_at(&p->q, share->batch, head),
+      .q = input_at(&p->q, s->batch, head, s->q_row),
       .q_head = p->q.head_stride,
       .q_row = p->q.row_stride,
       .q_dim = p->q.dim_stride,
-      .k = input_at(&p->k, share->batch, share->kv_head),
+      .k = input_at(&p->k, s->kv_batch, share->kv_head, paged ? 0 : s->kv_row),
       .k_row = p->k.row_stride,
       .k_dim = p->k.dim_stride,
-      .v = input_at(&p->v, share->batch, share->kv_head),
+      .v = input_at(&p->v, s->kv_batch, share->kv_head, paged ? 0 : s->kv_row),
       .v_row = p->v.row_stride,
       .v_dim = p->v.dim_stride,
+      .table = paged ? p->pages.table + share->n * p->pages.table_stride : NULL,
+      .table_width = p->pages.table_width,
+      .page_size = p->pages.page_size,
+      .slot = s->kv_row,
+      .k_page = p->k.batch_stride,
+      .v_page = p->v.batch_stride,
       .head_size = p->head_size,
       .value_size = p->value_size,
       .group = problem->group,
       .lane = share->lane,
       .lanes = share->lanes,
-      .kv_len = p->kv_len,
-      .diagonal = problem->diagonal,
+      .kv_begin = s->kv_begin,
+      .kv_len = s->kv_len,
+      .diagonal = s->diagonal,
       .chunk_begin = share->chunk_begin,
       .chunk_end = share->chunk_end,
       .scale = p->scale,
-      .o = (float *)p->o.data + share->batch * p->o.batch_stride + head * p->o.head_stride,
-      .o_head = p->o.head_stride,
-      .o_row = p->o.row_stride,
-      .o_dim = p->o.dim_stride,
-      .lse_head = p->lse.head_stride,
-      .lse_row = p->lse.row_stride,
   };
-  if (p->lse.data) {
-    t.lse = p->lse.data + share->batch * p->lse.batch_stride + head * p->lse.head_stride;
-  }
+  set_outputs(p, s, head, &t);
   return t;
 }
 
 static void run_task(attn_plan *plan, int64_t i, void *workspace) {
-  const attn_schedule *s = &plan->schedule;
   const attn_kernels *kernels = plan->problem.kernels;
-  const attn_share share = attn_schedule_share(s, &plan->problem, i);
-  const attn_dropout_lanes lanes = {&plan->problem, share.batch, share.kv_head};
-  attn_attention_task task = task_of(&plan->problem, &share);
+  const attn_share share = attn_schedule_share(&plan->schedule, &plan->problem, i);
+  const attn_sequence sequence = attn_problem_sequence(&plan->problem, share.n);
+  const attn_dropout_lanes lanes = {&plan->problem, &sequence, share.n, share.kv_head};
+  attn_attention_task task = task_of(&plan->problem, &share, &sequence);
   if (plan->problem.dropout) {
     task.dropout = attn_dropout_keep;
     task.dropout_user = &lanes;
     task.dropout_scale = attn_dropout_scale(plan->problem.params.dropout.rate);
   }
-  if (s->pieces == 1) {
+  const attn_cut *c = share.cut;
+  if (c->pieces == 1) {
     kernels->attention(kernels, &task, workspace);
     return;
   }
-  const size_t row =
-      (size_t)((share.batch * plan->problem.params.kv_heads + share.kv_head) * s->groups +
-               share.group);
-  float *states = plan->states + row * (size_t)s->pieces * plan->state_floats;
-  task.state = states + (size_t)share.piece * plan->state_floats;
+  float *states = plan->states + share.state * plan->state_floats;
+  const int64_t stride = c->lanes_per_task * plan->state_floats;
+  task.state = states + (share.piece - c->piece_begin) * stride;
   kernels->attention(kernels, &task, workspace);
-  if (atomic_fetch_sub(&plan->pending[row], 1) > 1) return;
+  if (atomic_fetch_sub(&plan->pending[share.row], 1) > 1) return;
   /* The last piece of this row: the order of the tree, not of arrival, decides the bits. */
-  atomic_store(&plan->pending[row], (int)s->pieces);
-  kernels->combine(kernels, &task, states, s->pieces, plan->state_floats, workspace);
+  atomic_store(&plan->pending[share.row], (int)c->pieces);
+  kernels->combine(&task, states, c->piece_begin, c->pieces, (size_t)stride, workspace);
 }
 
 /* ---- OpenMP ---- */
@@ -160,6 +189,7 @@ static void forward_task(void *user, int64_t task, int32_t runner) {
   run_task(f->plan, task, f->workspaces + (size_t)runner * f->plan->runner_bytes);
 }
 
+/* Behind the cuts. */
 static size_t forward_bytes(const attn_plan *plan) {
   return (size_t)plan->problem.params.num_threads * plan->runner_bytes + shared_bytes(plan);
 }
@@ -171,14 +201,18 @@ attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
   attn_status status = attn_kernels_current(&kernels);
   if (!status) status = attn_problem_shape(params, &plan.problem);
   if (status) return status;
+  const size_t cuts = cuts_bytes(&plan.problem);
+  void *memory = attn_scratch_acquire(NULL, cuts);
+  if (!memory) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", cuts);
   /* Whether the call will use one thread or all is not known here, and one thread's larger tasks
    * may need more. */
   const int32_t threads = plan.problem.params.num_threads;
-  plan_init(&plan, kernels, threads);
+  plan_init(&plan, kernels, threads, memory);
   const size_t team = forward_bytes(&plan);
-  plan_init(&plan, kernels, 1);
-  const size_t alone = forward_bytes(&plan);
-  *bytes = (team > alone ? team : alone) + ATTN_ALIGNMENT; /* the memory may start anywhere */
+  plan_init(&plan, kernels, 1, memory);
+  /* The memory may start anywhere. */
+  *bytes = cuts + larger(team, forward_bytes(&plan)) + ATTN_ALIGNMENT;
+  attn_scratch_release(NULL, memory);
   return ATTN_OK;
 }
 
@@ -188,6 +222,43 @@ static attn_status forward_run(attn_plan *plan, char *memory) {
   forward f = {plan, memory + shared_bytes(plan)};
   return attn_run_tasks(p->num_threads, plan->schedule.tasks, forward_task, &f, p->cancel,
                         p->cancel_user);
+}
+
+/* In the caller's workspace. */
+static attn_status forward_inside(attn_plan *plan, const attn_kernels *kernels, int32_t threads) {
+  const attn_params *p = &plan->problem.params;
+  char *memory = (char *)attn_align((size_t)(uintptr_t)p->workspace);
+  size_t need = cuts_bytes(&plan->problem) + ATTN_ALIGNMENT;
+  if (p->workspace_size >= need) {
+    plan_init(plan, kernels, threads, memory);
+    memory += need - ATTN_ALIGNMENT;
+    need += forward_bytes(plan);
+    if (p->workspace_size >= need) return forward_run(plan, memory);
+  }
+  return attn_fail(ATTN_INVALID_ARGUMENT, "workspace_size is %zu; this problem needs %zu",
+                   p->workspace_size, need);
+}
+
+static attn_status forward_scratch(attn_context *context, attn_plan *plan,
+                                   const attn_kernels *kernels, int32_t threads) {
+  const size_t cuts = cuts_bytes(&plan->problem);
+  void *room = cuts ? attn_scratch_acquire(context, cuts) : NULL;
+  attn_status status = ATTN_OUT_OF_MEMORY;
+  size_t need = cuts;
+  if (!cuts || room) {
+    plan_init(plan, kernels, threads, room);
+    need = forward_bytes(plan);
+    char *memory = attn_scratch_acquire(context, need);
+    if (memory)
+      status = forward_run(plan, memory);
+    else
+      status = attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", need);
+    attn_scratch_release(context, memory);
+  } else {
+    attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", cuts);
+  }
+  attn_scratch_release(context, room);
+  return status;
 }
 
 attn_status attn_forward(attn_context *context, const attn_params *params) {
@@ -202,20 +273,9 @@ attn_status attn_forward_with(attn_context *context, const attn_params *params,
   attn_status status = attn_problem_init(params, &plan.problem);
   if (status) return status;
   const attn_params *p = &plan.problem.params;
-  plan_init(&plan, kernels, attn_threads_for(attn_problem_cost(&plan.problem), p->num_threads));
-  const size_t need = forward_bytes(&plan);
-  if (p->workspace) {
-    if (p->workspace_size < need + ATTN_ALIGNMENT) {
-      return attn_fail(ATTN_INVALID_ARGUMENT, "workspace_size is %zu; this problem needs %zu",
-                       p->workspace_size, need + ATTN_ALIGNMENT);
-    }
-    return forward_run(&plan, (char *)attn_align((size_t)(uintptr_t)p->workspace));
-  }
-  char *memory = attn_scratch_acquire(context, need);
-  if (!memory) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", need);
-  status = forward_run(&plan, memory);
-  attn_scratch_release(context, memory);
-  return status;
+  const int32_t threads = attn_threads_for(attn_problem_cost(&plan.problem), p->num_threads);
+  if (p->workspace) return forward_inside(&plan, kernels, threads);
+  return forward_scratch(context, &plan, kernels, threads);
 }
 
 /* ---- the caller's threads ---- */
@@ -227,13 +287,20 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
   attn_status status = attn_kernels_current(&kernels);
   if (!status) status = attn_problem_init(params, &problem);
   if (status) return status;
+  const size_t cuts = cuts_bytes(&problem);
   attn_plan *made = malloc(sizeof(*made));
-  if (!made) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a plan");
+  void *room = cuts ? aligned_alloc(ATTN_ALIGNMENT, cuts) : NULL;
+  if (!made || (cuts && !room)) {
+    free(made);
+    free(room);
+    return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a plan");
+  }
   made->problem = problem;
-  plan_init(made, kernels, problem.params.num_threads);
+  plan_init(made, kernels, problem.params.num_threads, room);
   const size_t shared = shared_bytes(made);
   void *memory = NULL;
   if (shared > 0 && !(memory = aligned_alloc(ATTN_ALIGNMENT, attn_align(shared)))) {
+    free(room);
     free(made);
     return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for the %zu bytes of a plan's states", shared);
   }
@@ -244,6 +311,7 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
 
 void attn_plan_destroy(attn_plan *plan) {
   if (!plan) return;
+  free(plan->schedule.cuts);
   free(plan->states);
   free(plan);
 }

@@ -45,23 +45,29 @@ static void recorded(const attn_keep_mask *keep, int64_t batch, int64_t head, in
 
 float attn_dropout_scale(double rate) { return rate < 1.0 ? (float)(1.0 / (1.0 - rate)) : 0.0f; }
 
-void attn_dropout_keep(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
-                       int64_t keys, int64_t stride, float *keep) {
+void attn_dropout_keep(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t lane_stride,
+                       int64_t key, int64_t keys, int64_t key_stride, float *keep) {
   const attn_dropout_lanes *d = dropout_lanes;
-  const attn_problem *problem = d->problem;
-  const attn_params *p = &problem->params;
-  for (int64_t i = 0; i < lanes; i++) {
-    const int64_t row = (lane + i) / problem->group;
-    const int64_t head = d->kv_head * problem->group + (lane + i) % problem->group;
-    const int64_t position = row + p->kv_len - p->q_len;
+  const attn_sequence *s = d->sequence;
+  const attn_dropout *dropout = &d->problem->params.dropout;
+  for (int64_t i = 0; i < lanes; i++, keep += lane_stride) {
+    const int64_t row = (lane + i) / d->problem->group;
+    const int64_t head = d->kv_head * d->problem->group + (lane + i) % d->problem->group;
+    const int64_t position = row + s->kv_len - s->q_len;
     /* Entries of keys that the row does not see are not read. */
-    int64_t seen = attn_last_key(row, problem->diagonal, p->kv_len) + 1 - key;
-    seen = seen < 0 ? 0 : seen < keys ? seen : keys;
-    if (p->dropout.keep.data) {
-      recorded(&p->dropout.keep, d->batch, head, row, key, seen, stride, keep + i);
-    } else {
-      draw(&p->dropout, stream(&p->dropout, d->batch, head), position, key, seen, stride, keep + i);
+    int64_t begin = s->kv_begin > key ? s->kv_begin - key : 0;
+    int64_t end = attn_last_key(row, s->diagonal, s->kv_len) + 1 - key;
+    end = end < keys ? end : keys;
+    begin = begin < end ? begin : end;
+    if (end > 0 && dropout->keep.data) {
+      recorded(&dropout->keep, d->n, head, row, key + begin, end - begin, key_stride,
+               keep + begin * key_stride);
+    } else if (end > 0) {
+      draw(dropout, stream(dropout, d->n, head), position, key + begin, end - begin, key_stride,
+           keep + begin * key_stride);
     }
-    for (int64_t j = seen; j < keys; j++) keep[j * stride + i] = 0.0f;
+    for (int64_t j = 0; j < keys; j++) {
+      if (j < begin || j >= end) keep[j * key_stride] = 0.0f;
+    }
   }
 }

@@ -100,24 +100,156 @@ attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_
   return ATTN_OK;
 }
 
-/* Default scale, group and diagonal follow from the shape. */
+/* What follows from the rest. */
 static void resolve(attn_problem *problem) {
   attn_params *p = &problem->params;
   if (!p->has_scale) {
     p->has_scale = true;
     p->scale = attn_default_scale(p->head_size);
   }
+  const attn_lengths *l = &p->lengths;
   problem->group = p->q_heads / p->kv_heads;
-  problem->diagonal = p->causal ? p->kv_len - p->q_len : p->kv_len;
+  problem->ragged = l->cu_seqlens_q || l->cu_seqlens_k || l->q_lens || l->kv_lens ||
+                    l->left_padding || l->kv_starts;
   problem->dropout = !p->dropout.deterministic && p->dropout.rate > 0.0;
 }
 
 static attn_status check_rows(const attn_params *p) {
-  if (p->q_len == 0 || p->batch * p->q_heads <= MAX_ROWS / p->q_len) return ATTN_OK;
+  const int64_t batch = p->lengths.cu_seqlens_q ? 1 : p->batch;
+  if (p->q_len == 0 || batch * p->q_heads <= MAX_ROWS / p->q_len) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
                    "batch * q_heads * q_len is %" PRId64 " * %" PRId64 " * %" PRId64
                    "; allowed: up to 2^40",
                    p->batch, p->q_heads, p->q_len);
+}
+
+/* ---- lengths and pages ---- */
+
+attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n) {
+  const attn_params *p = &problem->params;
+  const attn_lengths *l = &p->lengths;
+  attn_sequence s = {.batch = n, .kv_batch = n, .q_len = p->q_len, .kv_len = p->kv_len};
+  if (problem->ragged) {
+    if (l->cu_seqlens_q) {
+      s.batch = 0;
+      s.q_row = l->cu_seqlens_q[n];
+      s.q_len = l->cu_seqlens_q[n + 1] - s.q_row;
+    }
+    if (l->cu_seqlens_k) {
+      s.kv_batch = 0;
+      s.kv_row = l->cu_seqlens_k[n];
+      s.kv_len = l->cu_seqlens_k[n + 1] - s.kv_row;
+    }
+    if (l->left_padding) {
+      s.kv_row += l->left_padding[n];
+      s.kv_len -= l->left_padding[n];
+    }
+    if (l->q_lens) s.q_len = l->q_lens[n];
+    if (l->kv_lens) s.kv_len = l->kv_lens[n];
+    if (l->kv_starts) s.kv_begin = l->kv_starts[n];
+  }
+  if (p->pages.table) s.kv_batch = 0;
+  s.diagonal = p->causal ? s.kv_len - s.q_len : s.kv_len;
+  return s;
+}
+
+static attn_status check_entry(const char *name, int64_t n, int64_t value, int64_t most) {
+  if (value >= 0 && value <= most) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT, "%s[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64,
+                   name, n, value, most);
+}
+
+static attn_status check_offsets(const char *name, const int32_t *offsets, int64_t batch,
+                                 const char *total_name, int64_t total) {
+  if (!offsets) return ATTN_OK;
+  if (offsets[0] != 0) {
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s[0] is %" PRId32 "; it must be 0", name, offsets[0]);
+  }
+  for (int64_t n = 1; n <= batch; n++) {
+    if (offsets[n] >= offsets[n - 1] && offsets[n] <= total) continue;
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "%s[%" PRId64 "] is %" PRId32 "; allowed: %" PRId32 " ... %" PRId64
+                     ", from the entry before it to %s",
+                     name, n, offsets[n], offsets[n - 1], total, total_name);
+  }
+  if (offsets[batch] == total) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "%s[%" PRId64 "] is %" PRId32 "; the last must be %s, %" PRId64, name, batch,
+                   offsets[batch], total_name, total);
+}
+
+/* Sequence n inside the room it has. */
+static attn_status check_sequence(const attn_params *p, int64_t n) {
+  const attn_lengths *l = &p->lengths;
+  int64_t rows = p->q_len, keys = p->kv_len;
+  if (l->cu_seqlens_q) rows = l->cu_seqlens_q[n + 1] - l->cu_seqlens_q[n];
+  if (l->cu_seqlens_k) keys = l->cu_seqlens_k[n + 1] - l->cu_seqlens_k[n];
+  attn_status status = ATTN_OK;
+  if (l->left_padding) {
+    status = check_entry("left_padding", n, l->left_padding[n], keys);
+    keys -= status ? 0 : l->left_padding[n];
+  }
+  if (!status && l->q_lens) status = check_entry("q_lens", n, l->q_lens[n], rows);
+  if (!status && l->kv_lens) {
+    status = check_entry("kv_lens", n, l->kv_lens[n], keys);
+    keys = l->kv_lens[n];
+  }
+  if (!status && l->kv_starts) status = check_entry("kv_starts", n, l->kv_starts[n], keys);
+  return status;
+}
+
+static attn_status check_lengths(const attn_problem *problem) {
+  const attn_params *p = &problem->params;
+  const attn_lengths *l = &p->lengths;
+  if (!problem->ragged) return ATTN_OK;
+  attn_status status = check_offsets("cu_seqlens_q", l->cu_seqlens_q, p->batch, "q_len", p->q_len);
+  if (!status)
+    status = check_offsets("cu_seqlens_k", l->cu_seqlens_k, p->batch, "kv_len", p->kv_len);
+  for (int64_t n = 0; n < p->batch && !status; n++) status = check_sequence(p, n);
+  return status;
+}
+
+/* The page of every key that is there. */
+static attn_status check_table(const attn_problem *problem, int64_t n) {
+  const attn_pages *g = &problem->params.pages;
+  const attn_sequence s = attn_problem_sequence(problem, n);
+  const int64_t keys = s.kv_len - s.kv_begin;
+  if (keys == 0) return ATTN_OK;
+  if (keys > g->table_width * g->page_size ||
+      (s.kv_begin == 0 && s.kv_row + keys > g->table_width * g->page_size)) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "sequence %" PRId64 " has %" PRId64 " keys from slot %" PRId64
+                     "; a table of %" PRId64 " pages of %" PRId64 " holds %" PRId64,
+                     n, keys, s.kv_row, g->table_width, g->page_size,
+                     g->table_width * g->page_size);
+  }
+  const int32_t *row = g->table + n * g->table_stride;
+  const int64_t first = (s.kv_row + s.kv_begin) / g->page_size;
+  const int64_t last = (s.kv_row + s.kv_len - 1) / g->page_size;
+  for (int64_t i = first; i <= last; i++) {
+    const int64_t at = i % g->table_width;
+    if (row[at] >= 0 && row[at] < g->num_pages) continue;
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "pages.table[%" PRId64 "][%" PRId64 "] is %" PRId32
+                     "; allowed: 0 ... %" PRId64,
+                     n, at, row[at], g->num_pages - 1);
+  }
+  return ATTN_OK;
+}
+
+static attn_status check_pages(const attn_problem *problem) {
+  const attn_params *p = &problem->params;
+  const attn_pages *g = &p->pages;
+  if (!g->table) return ATTN_OK;
+  if (p->lengths.cu_seqlens_k) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "cu_seqlens_k and pages.table are both given; keys lie in one or the other");
+  }
+  attn_status status = attn_check_extent("pages.table_width", g->table_width, 1, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("pages.page_size", g->page_size, 1, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("pages.num_pages", g->num_pages, 0, ATTN_MAX_EXTENT);
+  for (int64_t n = 0; n < p->batch && !status; n++) status = check_table(problem, n);
+  return status;
 }
 
 static attn_status check_shape(const attn_params *params, attn_problem *problem) {
@@ -138,7 +270,8 @@ static attn_status check_shape(const attn_params *params, attn_problem *problem)
   if (status) return status;
   p->has_num_threads = true;
   resolve(problem);
-  return ATTN_OK;
+  status = check_lengths(problem);
+  return status ? status : check_pages(problem);
 }
 
 attn_status attn_problem_shape(const attn_params *params, attn_problem *problem) {
@@ -166,34 +299,51 @@ attn_status attn_problem_init(const attn_params *params, attn_problem *problem) 
   const attn_params *p = &problem->params;
   if (p->batch == 0 || p->q_len == 0) return ATTN_OK;
   const bool keys = p->kv_len > 0;
+  const int64_t batch = p->lengths.cu_seqlens_q ? 1 : p->batch; /* whose stride is used */
   status = check_pointer("q", p->q.data, keys);
   if (!status) status = check_pointer("k", p->k.data, keys);
   if (!status) status = check_pointer("v", p->v.data, keys);
   if (!status) status = check_pointer("o", p->o.data, true);
-  if (!status) status = check_output("o.batch_stride", p->o.batch_stride, p->batch);
+  if (!status) status = check_output("o.batch_stride", p->o.batch_stride, batch);
   if (!status) status = check_output("o.head_stride", p->o.head_stride, p->q_heads);
   if (!status) status = check_output("o.row_stride", p->o.row_stride, p->q_len);
   if (!status) status = check_output("o.dim_stride", p->o.dim_stride, p->value_size);
   if (!status && p->lse.data) {
-    status = check_output("lse.batch_stride", p->lse.batch_stride, p->batch);
+    status = check_output("lse.batch_stride", p->lse.batch_stride, batch);
     if (!status) status = check_output("lse.head_stride", p->lse.head_stride, p->q_heads);
     if (!status) status = check_output("lse.row_stride", p->lse.row_stride, p->q_len);
   }
   return status;
 }
 
-double attn_problem_cost(const attn_problem *problem) {
+static double sequence_cost(const attn_problem *problem, const attn_sequence *s) {
   const attn_params *p = &problem->params;
-  const attn_fpmode mode = attn_fpmode_enter();
-  const double keys = (double)p->kv_len, rows = (double)p->q_len;
+  const double keys = (double)(s->kv_len - s->kv_begin), rows = (double)s->q_len;
   double pairs = rows * keys;
   if (p->causal) {
-    /* Row i sees i + 1 + kv_len - q_len keys, or none. */
+    /* The last row sees all keys, each one before it one less, until there are none. */
     const double seeing = rows < keys ? rows : keys;
     pairs = seeing * keys - seeing * (seeing - 1) / 2;
   }
-  const double heads = (double)p->batch * (double)p->q_heads;
-  const double cost = heads * pairs * (double)(p->head_size + p->value_size);
+  return (double)problem->group * pairs * (double)(p->head_size + p->value_size);
+}
+
+double attn_sequence_cost(const attn_problem *problem, const attn_sequence *sequence) {
+  const attn_fpmode mode = attn_fpmode_enter();
+  const double cost = sequence_cost(problem, sequence);
+  attn_fpmode_leave(mode);
+  return cost;
+}
+
+double attn_problem_cost(const attn_problem *problem) {
+  const attn_params *p = &problem->params;
+  const attn_fpmode mode = attn_fpmode_enter();
+  double cost = 0;
+  for (int64_t n = 0; n < (problem->ragged ? p->batch : 1); n++) {
+    const attn_sequence s = attn_problem_sequence(problem, n);
+    cost += sequence_cost(problem, &s) * (double)p->kv_heads;
+  }
+  if (!problem->ragged) cost *= (double)p->batch;
   attn_fpmode_leave(mode);
   return cost;
 }

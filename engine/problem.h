@@ -16,10 +16,20 @@ enum { ATTN_MAX_HEAD_SIZE = 1024 };
 typedef struct attn_problem {
   attn_params params; /* has_scale and has_num_threads are true */
   const attn_kernels *kernels;
-  int64_t group;    /* query heads per kv head */
-  int64_t diagonal; /* row i sees keys j <= i + diagonal */
+  int64_t group; /* query heads per kv head */
+  bool ragged;   /* sequences may differ */
   bool dropout;
 } attn_problem;
+
+/* Sequence n of a batch. Row i sees keys kv_begin <= j <= i + diagonal, j < kv_len. */
+typedef struct attn_sequence {
+  int64_t batch, q_row;     /* where its rows begin in q, o and lse */
+  int64_t kv_batch, kv_row; /* where key 0 lies in k and v; with pages, kv_row is its slot */
+  int64_t q_len, kv_len;    /* keys are [kv_begin, kv_len) */
+  int64_t kv_begin, diagonal;
+} attn_sequence;
+
+attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n);
 
 /* Copies the fields that `theirs` has, into `ours` as initialised; refuses a newer struct whose
  * unknown tail is not zero. `name` is for the message. */
@@ -48,16 +58,18 @@ attn_status attn_check_dropout(const attn_dropout *dropout);
 /* Also resolves the default. */
 attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads);
 
-/* Multiply-adds over visible pairs. */
+/* Multiply-adds over visible pairs; of one kv head of a sequence, and of all. */
+double attn_sequence_cost(const attn_problem *problem, const attn_sequence *sequence);
 double attn_problem_cost(const attn_problem *problem);
 
 /* Which weights are kept: attn_attention_task.dropout. */
 typedef struct attn_dropout_lanes {
   const attn_problem *problem;
-  int64_t batch, kv_head;
+  const attn_sequence *sequence;
+  int64_t n, kv_head;
 } attn_dropout_lanes;
-void attn_dropout_keep(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t key,
-                       int64_t keys, int64_t stride, float *keep);
+void attn_dropout_keep(const void *dropout_lanes, int64_t lane, int64_t lanes, int64_t lane_stride,
+                       int64_t key, int64_t keys, int64_t key_stride, float *keep);
 /* 1/(1 - rate), and 0 for rate 1, which keeps nothing. */
 float attn_dropout_scale(double rate);
 

@@ -3,6 +3,8 @@
 
 #include "schedule.h"
 
+#include <stdlib.h>
+
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Enough tasks that the last ones to end leave no runner idle for long; and the queries and values
@@ -18,61 +20,147 @@ static int64_t tiles_per_task(const attn_problem *problem) {
   return fit < 1 ? 1 : fit < most ? fit : most;
 }
 
-void attn_schedule_make(const attn_problem *problem, attn_schedule *s) {
-  const attn_params *p = &problem->params;
-  const attn_kernels *kernels = problem->kernels;
-  const int64_t wanted = p->num_threads > 1 ? (int64_t)TASKS_PER_RUNNER * p->num_threads : 1;
-  s->heads = p->batch * p->kv_heads;
-  s->lanes = p->q_len * problem->group;
-  s->chunks = divide_up(p->kv_len, ATTN_KEY_CHUNK);
+/* ---- making ---- */
+
+/* Cuts each kv head of a sequence into about `wanted` tasks. */
+static void cut_sequence(const attn_problem *problem, const attn_sequence *q, double wanted,
+                         attn_cut *c) {
+  const int64_t tile = problem->kernels->lanes;
+  c->lanes = q->q_len * problem->group;
+  c->chunks = divide_up(q->kv_len, ATTN_KEY_CHUNK);
 
   /* Tiles of one task share each block of keys; give that up only for want of tasks. */
-  const int64_t tiles = s->lanes > 0 ? divide_up(s->lanes, kernels->lanes) : 1;
+  const int64_t tiles = c->lanes > 0 ? divide_up(c->lanes, tile) : 1;
   int64_t per_task = tiles_per_task(problem);
-  while (per_task > 1 && s->heads * divide_up(tiles, per_task) < wanted) per_task /= 2;
+  while (per_task > 1 && (double)divide_up(tiles, per_task) < wanted) per_task /= 2;
   per_task = divide_up(tiles, divide_up(tiles, per_task)); /* evenly */
-  s->lanes_per_task = per_task * kernels->lanes;
-  s->groups = divide_up(s->lanes, s->lanes_per_task);
+  c->lanes_per_task = per_task * tile < c->lanes ? per_task * tile : c->lanes;
+  c->groups = c->lanes > 0 ? divide_up(c->lanes, c->lanes_per_task) : 0;
 
   /* Pieces of keys only where there are still too few, as in decode. */
-  s->pieces = 1;
-  s->piece_chunks = s->chunks;
-  if (s->heads * s->groups * 2 < wanted && s->chunks > 1) {
-    s->piece_chunks = 1;
-    while (s->heads * s->groups * divide_up(s->chunks, s->piece_chunks) > wanted) {
-      s->piece_chunks *= 2;
+  const int64_t begin = q->kv_begin / ATTN_KEY_CHUNK;
+  c->pieces = 1;
+  c->piece_begin = 0;
+  c->piece_chunks = c->chunks;
+  if ((double)c->groups * 2 < wanted && c->chunks - begin > 1) {
+    c->piece_chunks = 1;
+    while ((double)c->groups * (double)divide_up(c->chunks - begin, c->piece_chunks) > wanted) {
+      c->piece_chunks *= 2;
     }
-    s->pieces = divide_up(s->chunks, s->piece_chunks);
+    c->piece_begin = begin / c->piece_chunks;
+    c->pieces = divide_up(c->chunks, c->piece_chunks) - c->piece_begin;
   }
-  s->tasks = s->heads * s->groups * s->pieces;
+}
+
+/* Numbers the tasks of a cut, and what they share, behind those before it. */
+static void number(const attn_problem *problem, attn_schedule *s, attn_cut *c) {
+  const int64_t rows = c->sequences * problem->params.kv_heads * c->groups;
+  c->first_task = s->tasks;
+  c->first_row = s->rows;
+  c->first_state = s->states;
+  s->tasks += rows * c->pieces;
+  if (c->pieces == 1) return;
+  s->rows += rows;
+  s->states += rows * c->pieces * c->lanes_per_task;
+}
+
+static int costlier(const void *a, const void *b) {
+  const attn_cut *left = a, *right = b;
+  if (left->cost != right->cost) return left->cost > right->cost ? -1 : 1;
+  return left->sequence < right->sequence ? -1 : 1;
+}
+
+static void make_ragged(const attn_problem *problem, double wanted, attn_schedule *s) {
+  const attn_params *p = &problem->params;
+  const double total = attn_problem_cost(problem);
+  for (int64_t n = 0; n < p->batch; n++) {
+    const attn_sequence q = attn_problem_sequence(problem, n);
+    const double cost = attn_sequence_cost(problem, &q);
+    attn_cut *c = &s->cuts[s->count];
+    *c = (attn_cut){.sequence = n, .sequences = 1};
+    cut_sequence(problem, &q, total > 0 ? wanted * cost / total : 0, c);
+    if (c->groups == 0) continue;
+    c->cost = cost / (double)(c->groups * c->pieces);
+    s->count++;
+  }
+  qsort(s->cuts, (size_t)s->count, sizeof(*s->cuts), costlier);
+  for (int64_t i = 0; i < s->count; i++) number(problem, s, &s->cuts[i]);
+}
+
+int64_t attn_schedule_room(const attn_problem *problem) {
+  return problem->ragged ? problem->params.batch : 0;
+}
+
+void attn_schedule_make(const attn_problem *problem, attn_cut *cuts, attn_schedule *s) {
+  const attn_params *p = &problem->params;
+  const attn_fpmode mode = attn_fpmode_enter(); /* a caller may have unmasked exceptions */
+  const double wanted = p->num_threads > 1 ? (double)TASKS_PER_RUNNER * p->num_threads : 1;
+  *s = (attn_schedule){.cuts = problem->ragged ? cuts : NULL};
+  if (problem->ragged) {
+    make_ragged(problem, wanted, s);
+  } else if (p->batch > 0) {
+    const attn_sequence q = attn_problem_sequence(problem, 0);
+    s->alike = (attn_cut){.sequences = p->batch};
+    cut_sequence(problem, &q, wanted / ((double)p->batch * (double)p->kv_heads), &s->alike);
+    s->count = s->alike.groups > 0;
+    number(problem, s, &s->alike);
+  }
+  attn_fpmode_leave(mode);
+}
+
+/* ---- asking ---- */
+
+const attn_cut *attn_schedule_cut(const attn_schedule *s, int64_t i) {
+  return s->cuts ? &s->cuts[i] : &s->alike;
+}
+
+/* The last cut that begins at or before task i. */
+static const attn_cut *cut_of(const attn_schedule *s, int64_t i) {
+  int64_t low = 0, high = s->count;
+  while (high - low > 1) {
+    const int64_t middle = low + (high - low) / 2;
+    if (attn_schedule_cut(s, middle)->first_task <= i) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return attn_schedule_cut(s, low);
 }
 
 attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *problem, int64_t i) {
-  attn_share share;
+  const attn_cut *c = cut_of(s, i);
+  const int64_t heads = c->sequences * problem->params.kv_heads;
+  attn_share share = {.cut = c};
+  i -= c->first_task;
+  share.piece = c->piece_begin + i % c->pieces;
+  i /= c->pieces;
   /* Later queries see more keys: they come first, over all heads. */
-  share.piece = i % s->pieces;
-  i /= s->pieces;
-  const int64_t head = i % s->heads;
-  share.group = s->groups - 1 - i / s->heads;
-  share.batch = head / problem->params.kv_heads;
+  const int64_t head = i % heads, group = c->groups - 1 - i / heads;
+  const int64_t row = head * c->groups + group;
+  share.n = c->sequence + head / problem->params.kv_heads;
   share.kv_head = head % problem->params.kv_heads;
-  share.lane = share.group * s->lanes_per_task;
-  share.lanes = s->lanes - share.lane;
-  if (share.lanes > s->lanes_per_task) share.lanes = s->lanes_per_task;
-  share.chunk_begin = share.piece * s->piece_chunks;
-  share.chunk_end = share.chunk_begin + s->piece_chunks;
-  if (share.chunk_end > s->chunks) share.chunk_end = s->chunks;
+  share.lane = group * c->lanes_per_task;
+  share.lanes = c->lanes - share.lane;
+  if (share.lanes > c->lanes_per_task) share.lanes = c->lanes_per_task;
+  share.chunk_begin = share.piece * c->piece_chunks;
+  share.chunk_end = share.chunk_begin + c->piece_chunks;
+  if (share.chunk_end > c->chunks) share.chunk_end = c->chunks;
+  share.row = c->first_row + row;
+  share.state = c->first_state + row * c->pieces * c->lanes_per_task;
   return share;
 }
 
 double attn_schedule_cost(const attn_schedule *s, const attn_problem *problem, int64_t i) {
   const attn_params *p = &problem->params;
   const attn_share share = attn_schedule_share(s, problem, i);
+  const attn_sequence q = attn_problem_sequence(problem, share.n);
   /* Keys seen by the middle row of the group. */
   const int64_t row = (share.lane + share.lanes / 2) / problem->group;
-  int64_t end = attn_last_key(row, problem->diagonal, p->kv_len) + 1;
+  int64_t begin = share.chunk_begin * ATTN_KEY_CHUNK;
+  int64_t end = attn_last_key(row, q.diagonal, q.kv_len) + 1;
+  if (begin < q.kv_begin) begin = q.kv_begin;
   if (end > share.chunk_end * ATTN_KEY_CHUNK) end = share.chunk_end * ATTN_KEY_CHUNK;
-  const int64_t keys = end - share.chunk_begin * ATTN_KEY_CHUNK;
-  if (keys <= 0) return 0.0;
-  return (double)share.lanes * (double)keys * (double)(p->head_size + p->value_size);
+  if (end <= begin) return 0.0;
+  return (double)share.lanes * (double)(end - begin) * (double)(p->head_size + p->value_size);
 }

@@ -6,15 +6,14 @@
 #ifndef ATTN_SIMD_BLOCK_H
 #define ATTN_SIMD_BLOCK_H
 
-#include "body.h"
+#include "keys.h"
 #include "phase.h"
+#include "states.h"
 #include "tile.h"
+#include "tree.h"
 #include "vector_math.h"
 
-enum {
-  MAX_TILES = ATTN_TASK_TILES,
-  MAX_LEVELS = 24 /* 2^31 keys in chunks of 512, and one more */
-};
+enum { MAX_TILES = ATTN_TASK_TILES };
 
 /* ---- state of a tile: per lane a maximum m, a sum l, and value_size unnormalised values ---- */
 
@@ -23,22 +22,17 @@ static int64_t padded(int64_t value_size) {
   return (value_size + to - 1) / to * to;
 }
 
-static int64_t state_floats(int64_t value_size) { return (padded(value_size) + 2) * V_TILE; }
+static int64_t tile_floats(int64_t value_size) { return (padded(value_size) + 2) * V_TILE; }
 
-static float *state_max(float *state) { return state; }
-static float *state_sum(float *state) { return state + V_TILE; }
-static float *state_values(float *state) { return state + 2 * V_TILE; }
+static float *tile_max(float *state) { return state; }
+static float *tile_sum(float *state) { return state + V_TILE; }
+static float *tile_values(float *state) { return state + 2 * V_TILE; }
 
 typedef struct tile {
   int64_t lane, lanes;   /* of the task's numbering; the rest of the tile is padding */
   int32_t limit[V_TILE]; /* last key that a lane sees; never decreases */
   float *query;          /* head_size x V_TILE, transposed, sign of the scale folded in */
-  float *stack;          /* states waiting for their right sibling, then the one in work */
-  int64_t depth;         /* states on the stack */
-  struct {
-    int32_t index; /* of a subtree among those of its level */
-    int32_t level; /* 0: a chunk */
-  } node[MAX_LEVELS];
+  tree chunks;
   float factor[V_TILE]; /* rescale factors of the block in work */
   float block_max[V_TILE];
 } tile;
@@ -46,33 +40,27 @@ typedef struct tile {
 typedef struct work {
   const attn_attention_task *task;
   float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
-  float *near;    /* room for a block of K and one of V; NULL: read where they lie */
+  float *near;    /* room for a copy of a block of K and V; NULL: read where they lie */
   float *dropout; /* the shape of the scores; NULL without dropout */
   int64_t reach;  /* keys that any lane sees; nothing behind is read */
-  float weight_scale, lse_scale;
+  float weight_scale;
   bool exp_sleef;
   int64_t tiles;
   tile tile[MAX_TILES];
 } work;
 
-static float *tile_state(const work *w, const tile *t, int64_t i) {
-  return t->stack + i * state_floats(w->task->value_size);
-}
-
 /* ---- visibility of a key block ---- */
 
-/* Vector q of a tile sees keys [0, whole[q]) of the block in all its lanes, [whole[q], end[q]) in
+/* Vector q of a tile sees keys [begin, whole[q]) of the block in all its lanes, [whole[q], end[q]) in
  * some. Relative to the block's first key and cut to its length. */
 typedef struct view {
+  int64_t begin;
   int64_t whole[V_QUERIES], end[V_QUERIES];
   int32_t limit[V_TILE];
 } view;
 
-static int64_t clamp(int64_t a, int64_t low, int64_t high) {
-  return a < low ? low : a > high ? high : a;
-}
-
-static void view_block(view *see, const tile *t, int64_t key, int64_t keys) {
+static void view_block(view *see, const tile *t, int64_t key, int64_t begin, int64_t keys) {
+  see->begin = begin;
   if (t->limit[0] >= key + keys - 1) {
     for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)keys - 1;
     for (int q = 0; q < V_QUERIES; q++) see->whole[q] = see->end[q] = keys;
@@ -80,8 +68,8 @@ static void view_block(view *see, const tile *t, int64_t key, int64_t keys) {
   }
   for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)clamp(t->limit[i] - key, -1, keys - 1);
   for (int q = 0; q < V_QUERIES; q++) {
-    see->whole[q] = clamp(see->limit[q * V_LANES] + 1, 0, keys);
-    see->end[q] = clamp(see->limit[q * V_LANES + V_LANES - 1] + 1, 0, keys);
+    see->whole[q] = clamp(see->limit[q * V_LANES] + 1, begin, keys);
+    see->end[q] = clamp(see->limit[q * V_LANES + V_LANES - 1] + 1, begin, keys);
   }
 }
 
@@ -89,66 +77,6 @@ V_INLINE v_i32 view_limit(const view *see, int q) {
   v_i32 limit;
   memcpy(&limit, see->limit + q * V_LANES, sizeof(limit));
   return limit;
-}
-
-/* ---- the keys of a block ---- */
-
-typedef struct key_block {
-  int64_t key, keys;
-  const float *k, *v;
-  int64_t k_row, k_dim, v_row, v_dim;
-  int64_t ahead; /* keys before this one have been prefetched */
-} key_block;
-
-static void copy_rows(float *to, const float *from, int64_t row, int64_t dim, int64_t size,
-                      int64_t rows) {
-  for (int64_t j = 0; j < rows; j++, to += size, from += row) {
-    if (dim == 1) {
-      memcpy(to, from, (size_t)size * sizeof(float));
-    } else {
-      for (int64_t d = 0; d < size; d++) to[d] = from[d * dim];
-    }
-  }
-}
-
-/* Rows with gaps between them are copied close together, since strides of whole pages put every
- * row on the same few cache sets; several tiles then share the copy. */
-static const float *key_of(const attn_attention_task *task, int64_t key) {
-  return task->k + key * task->k_row;
-}
-
-static const float *value_of(const attn_attention_task *task, int64_t key) {
-  return task->v + key * task->v_row;
-}
-
-static key_block block_begin(const work *w, int64_t key, int64_t keys) {
-  const attn_attention_task *task = w->task;
-  const int64_t size = task->head_size, value_size = task->value_size;
-  key_block b = {key,         keys,        key_of(task, key), value_of(task, key), task->k_row,
-                 task->k_dim, task->v_row, task->v_dim,       key + keys};
-  if (w->near && (b.k_row != size || b.k_dim != 1)) {
-    copy_rows(w->near, b.k, b.k_row, b.k_dim, size, keys);
-    b.k = w->near, b.k_row = size, b.k_dim = 1;
-  }
-  if (w->near && (b.v_row != value_size || b.v_dim != 1)) {
-    float *near = w->near + ATTN_KEY_BLOCK * size;
-    copy_rows(near, b.v, b.v_row, b.v_dim, value_size, keys);
-    b.v = near, b.v_row = value_size, b.v_dim = 1;
-  }
-  return b;
-}
-
-static void prefetch_row(const float *p, int64_t dim, int64_t size) {
-  if (dim != 1) return; /* one line a float: not worth the requests */
-  for (int64_t d = 0; d < size; d += 16) __builtin_prefetch(p + d, 0, 2);
-}
-
-/* One key of the next block on its way to the second cache level; called at intervals. */
-static void block_prefetch(const work *w, key_block *b) {
-  if (b->ahead >= w->reach || b->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
-  prefetch_row(key_of(w->task, b->ahead), w->task->k_dim, w->task->head_size);
-  prefetch_row(value_of(w->task, b->ahead), w->task->v_dim, w->task->value_size);
-  b->ahead++;
 }
 
 /* ---- scores ---- */
@@ -215,14 +143,14 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
   const int64_t last = see->end[V_QUERIES - 1];
   int64_t edge = last; /* from here on the maximum is taken by mask */
   int from = 0;
-  for (int64_t key = 0; key < last; key += V_ROWS) {
+  for (int64_t key = see->begin; key < last; key += V_ROWS) {
     const float *left[V_ROWS];
     const int64_t rows = keys - key < V_ROWS ? keys - key : V_ROWS;
     const bool whole = key + rows <= see->whole[0];
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
     tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
-    block_prefetch(w, block);
+    block_prefetch(w->task, w->reach, block);
     float *scores = w->scores + key * V_TILE;
     scores_tile(from, left, block->k_dim, t->query, w->task->head_size, scores,
                 whole ? t->block_max : NULL);
@@ -250,21 +178,13 @@ V_INLINE void weights_group(v_f32 p[V_EXP_GROUP], const float *s, v_f32 m, v_f32
   }
 }
 
-/* exp2((m - to) * scale), and 0 where m is -inf: no visible key so far. */
-V_INLINE v_f32 rescale_factor(v_f32 m, v_f32 to, v_f32 scale) {
-  v_f32 d = v_mul(v_sub(m, to), scale);
-  return v_drop(v_eq(m, v_set1(-INFINITY)), v_exp2(d));
-}
-
-/* A maximum that may be subtracted: a row of scores that are all -inf weighs nothing, not NaN. */
-V_INLINE v_f32 finite_max(v_f32 m) { return v_select(v_eq(m, v_set1(-INFINITY)), v_zero(), m); }
-
 /* Weights of one vector, in place; returns their sum, by key index modulo ATTN_WEIGHT_SUMS. */
-V_INLINE v_f32 weights_vector(float *s, int64_t whole, int64_t end, v_i32 limit, v_f32 m,
-                              v_f32 scale, const bool sleef) {
+V_INLINE v_f32 weights_vector(float *s, int64_t begin, int64_t whole, int64_t end, v_i32 limit,
+                              v_f32 m, v_f32 scale, const bool sleef) {
   v_f32 sum[ATTN_WEIGHT_SUMS];
   V_UNROLL for (int i = 0; i < ATTN_WEIGHT_SUMS; i++) sum[i] = v_zero();
-  int64_t key = 0;
+  int64_t key = begin / ATTN_WEIGHT_SUMS * ATTN_WEIGHT_SUMS;
+  if (key < begin) whole = 0; /* a block whose first keys are not there: all by mask */
   for (; key + ATTN_WEIGHT_SUMS <= whole; key += ATTN_WEIGHT_SUMS) {
     V_UNROLL for (int g = 0; g < ATTN_WEIGHT_SUMS; g += V_EXP_GROUP) {
       float *at = s + (key + g) * V_TILE;
@@ -274,7 +194,7 @@ V_INLINE v_f32 weights_vector(float *s, int64_t whole, int64_t end, v_i32 limit,
       V_EACH(i) sum[g + i] = v_add(sum[g + i], p[i]);
     }
   }
-  /* Keys past the end add the 0 of no lane seeing them; the score rows exist. */
+  /* Keys outside add the 0 of no lane seeing them; the score rows exist. */
   for (; key < end; key += ATTN_WEIGHT_SUMS) {
     V_UNROLL for (int g = 0; g < ATTN_WEIGHT_SUMS; g += V_EXP_GROUP) {
       float *at = s + (key + g) * V_TILE;
@@ -282,7 +202,7 @@ V_INLINE v_f32 weights_vector(float *s, int64_t whole, int64_t end, v_i32 limit,
       weights_group(p, at, m, scale, sleef);
       V_EACH(i) {
         v_mask seen = v_ge_i(limit, v_set1_i((int32_t)(key + g + i)));
-        p[i] = v_keep(seen, p[i]);
+        p[i] = key + g + i < begin ? v_zero() : v_keep(seen, p[i]);
         v_store(at + i * V_TILE, p[i]);
         sum[g + i] = v_add(sum[g + i], p[i]);
       }
@@ -300,14 +220,14 @@ V_INLINE void softmax_block(const work *w, tile *t, const view *see, float *stat
   const v_f32 scale = v_set1(w->weight_scale);
   for (int q = 0; q < V_QUERIES; q++) {
     const int at = q * V_LANES;
-    v_f32 old = v_load(state_max(state) + at);
+    v_f32 old = v_load(tile_max(state) + at);
     v_f32 m = v_max(v_load(t->block_max + at), old);
     v_f32 safe = finite_max(m);
     v_f32 factor = rescale_factor(old, safe, scale);
-    v_f32 sum = weights_vector(w->scores + at, see->whole[q], see->end[q], view_limit(see, q), safe,
-                               scale, sleef);
-    v_store(state_max(state) + at, m);
-    v_store(state_sum(state) + at, v_fma(v_load(state_sum(state) + at), factor, sum));
+    v_f32 sum = weights_vector(w->scores + at, see->begin, see->whole[q], see->end[q],
+                               view_limit(see, q), safe, scale, sleef);
+    v_store(tile_max(state) + at, m);
+    v_store(tile_sum(state) + at, v_fma(v_load(tile_sum(state) + at), factor, sum));
     v_store(t->factor + at, factor);
   }
 }
@@ -322,9 +242,9 @@ static V_NOINLINE void softmax_sleef(const work *w, tile *t, const view *see, fl
 
 static void dropout_block(const work *w, const tile *t, const view *see, int64_t key) {
   const int64_t keys = see->end[V_QUERIES - 1];
-  w->task->dropout(w->task->dropout_user, t->lane, t->lanes, key, keys, V_TILE, w->dropout);
+  w->task->dropout(w->task->dropout_user, t->lane, t->lanes, 1, key, keys, V_TILE, w->dropout);
   for (int q = 0; q < V_QUERIES; q++) {
-    for (int64_t j = 0; j < see->end[q]; j++) {
+    for (int64_t j = see->begin; j < see->end[q]; j++) {
       const int64_t at = j * V_TILE + q * V_LANES;
       /* By choice, not by product: a dropped NaN is dropped. */
       v_f32 p = v_keep(v_lt(v_zero(), v_load(w->dropout + at)), v_load(w->scores + at));
@@ -366,13 +286,21 @@ V_INLINE void values_step(tile_acc *acc, const int from, const view *see, int64_
                          view_limit(see, from), (int32_t)begin);
 }
 
-/* The same for a block on the diagonal. */
+/* Keys that all vectors see whole. */
+V_INLINE void values_from(tile_acc *acc, const view *see, const float *const left[V_ROWS],
+                          int64_t step, const float *weights) {
+  const float *at[V_ROWS];
+  V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + see->begin * step;
+  tile_accumulate_from(acc, 0, at, step, weights + see->begin * V_TILE, see->whole[0] - see->begin);
+}
+
+/* The same for a block at an edge: on the diagonal, or with keys that are not there. */
 static V_NOINLINE void values_edge(const float *const left[V_ROWS], int64_t step,
                                    const float *weights, const view *see, float *o,
                                    const float *factor, bool first) {
   tile_acc acc;
   tile_zero(&acc);
-  tile_accumulate_from(&acc, 0, left, step, weights, see->whole[0]);
+  values_from(&acc, see, left, step, weights);
   values_step(&acc, 0, see, see->whole[0], left, step, weights);
   values_step(&acc, 1, see, see->end[0], left, step, weights);
 #if V_QUERIES > 2
@@ -387,7 +315,7 @@ static void values_block(const work *w, const tile *t, const view *see, float *v
   for (int64_t d = 0; d < size; d += V_ROWS, values += V_ROWS * V_TILE) {
     const float *left[V_ROWS];
     tile_rows(left, block->v + d * block->v_dim, block->v_dim, size - d);
-    if (see->whole[0] == block->keys) {
+    if (see->begin == 0 && see->whole[0] == block->keys) {
       values_whole(left, block->v_row, w->scores, block->keys, values, t->factor, first);
     } else {
       values_edge(left, block->v_row, w->scores, see, values, t->factor, first);
@@ -399,9 +327,9 @@ static void values_block(const work *w, const tile *t, const view *see, float *v
 
 static void block_step(const work *w, tile *t, key_block *block, bool first) {
   view see;
-  view_block(&see, t, block->key, block->keys);
-  if (see.end[V_QUERIES - 1] == 0) return;
-  float *state = tile_state(w, t, t->depth);
+  view_block(&see, t, block->key, block->begin, block->keys);
+  if (see.end[V_QUERIES - 1] == see.begin) return;
+  float *state = tree_state(&t->chunks, t->chunks.depth);
   PHASE_BEGIN(ticks);
   scores_block(w, t, &see, block);
   PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
@@ -412,7 +340,7 @@ static void block_step(const work *w, tile *t, key_block *block, bool first) {
   }
   if (w->dropout) dropout_block(w, t, &see, block->key);
   PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
-  values_block(w, t, &see, state_values(state), block, first);
+  values_block(w, t, &see, tile_values(state), block, first);
   PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
 }
 

@@ -10,11 +10,10 @@
 
 void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task *task,
                           void *workspace);
-void ATTN_NAME(combine)(const attn_kernels *kernels, const attn_attention_task *task,
-                        const float *states, int64_t count, size_t stride, void *workspace);
+void ATTN_NAME(combine)(const attn_attention_task *task, const float *states, int64_t first,
+                        int64_t count, size_t stride, void *workspace);
 size_t ATTN_NAME(attention_workspace)(const attn_attention_task *task);
 size_t ATTN_NAME(combine_workspace)(const attn_attention_task *task, int64_t count);
-size_t ATTN_NAME(state_size)(int64_t value_size, int64_t lanes);
 size_t ATTN_NAME(linear_workspace)(int64_t rows);
 void ATTN_NAME(linear)(const attn_linear_task *task, void *workspace);
 double ATTN_NAME(peak)(int64_t n);

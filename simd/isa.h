@@ -13,7 +13,8 @@
  *   constants  v_zero v_set1 v_set1_i v_iota_i
  *   arithmetic v_add v_sub v_mul v_div v_fma(a, b, c) = a * b + c, rounded once (generic: twice)
  *   choice     v_max(a, b) = a > b ? a : b, also for NaN and zeros; v_select(m, a, b); v_keep(m, a) = m ? a : 0
- *   masks      v_lt v_eq v_ge_i v_unordered v_all
+ *   masks      v_lt v_eq v_ge_i v_unordered v_all v_and
+ *   v_upper    the upper half of the lanes in the lower one; only for 16 lanes
  *   bits       v_shl23 (as integers), v_xor
  *   v_transpose(v_f32 row[V_LANES])
  *   libsleef   v_sleef_exp2 v_sleef_log

@@ -50,6 +50,7 @@ V_INLINE v_mask v_ge_i(v_i32 a, v_i32 b) {
   return _mm256_castsi256_ps(_mm256_or_si256(_mm256_cmpgt_epi32(a, b), _mm256_cmpeq_epi32(a, b)));
 }
 V_INLINE int v_all(v_mask m) { return _mm256_movemask_ps(m) == 0xff; }
+V_INLINE v_mask v_and(v_mask a, v_mask b) { return _mm256_and_ps(a, b); }
 /* a where not m, else 0 */
 V_INLINE v_f32 v_drop(v_mask m, v_f32 a) { return _mm256_andnot_ps(m, a); }
 

@@ -57,6 +57,9 @@ V_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ
 V_INLINE v_mask v_unordered(v_f32 a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 V_INLINE v_mask v_ge_i(v_i32 a, v_i32 b) { return _mm512_cmpge_epi32_mask(a, b); }
 V_INLINE int v_all(v_mask m) { return m == 0xffff; }
+V_INLINE v_mask v_and(v_mask a, v_mask b) { return (v_mask)(a & b); }
+/* The upper half of the lanes in the lower one. */
+V_INLINE v_f32 v_upper(v_f32 a) { return _mm512_shuffle_f32x4(a, a, 0xee); }
 
 V_INLINE v_f32 v_shl23(v_f32 a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_castps_si512(a), 23));

@@ -61,6 +61,7 @@ V_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return a == b; }
 V_INLINE v_mask v_unordered(v_f32 a) { return a != a; }
 V_INLINE v_mask v_ge_i(v_i32 a, v_i32 b) { return a >= b; }
 V_INLINE int v_all(v_mask m) { return (m[0] & m[1] & m[2] & m[3]) != 0; }
+V_INLINE v_mask v_and(v_mask a, v_mask b) { return a & b; }
 
 V_INLINE v_f32 v_shl23(v_f32 a) { return (v_f32)((v_i32)a << 23); }
 V_INLINE v_f32 v_xor(v_f32 a, v_f32 b) { return (v_f32)((v_i32)a ^ (v_i32)b); }

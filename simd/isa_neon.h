@@ -59,6 +59,7 @@ V_INLINE v_mask v_eq(v_f32 a, v_f32 b) { return vceqq_f32(a, b); }
 V_INLINE v_mask v_unordered(v_f32 a) { return vmvnq_u32(vceqq_f32(a, a)); }
 V_INLINE v_mask v_ge_i(v_i32 a, v_i32 b) { return vcgeq_s32(a, b); }
 V_INLINE int v_all(v_mask m) { return vminvq_u32(m) != 0; }
+V_INLINE v_mask v_and(v_mask a, v_mask b) { return vandq_u32(a, b); }
 
 V_INLINE v_f32 v_shl23(v_f32 a) {
   return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), 23));

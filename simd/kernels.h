@@ -19,15 +19,15 @@ enum {
   ATTN_WEIGHT_SUMS = 8  /* partial sums of the weights of a block, by key index modulo this */
 };
 
-/* Fills keep[key * stride + lane], for keys [key, key + keys) and lanes [lane, lane + lanes), with 0 where
- * the weight is dropped and 1 where it is kept. */
-typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, int64_t key,
-                                int64_t keys, int64_t stride, float *keep);
+/* Fills keep[j * key_stride + i * lane_stride], for keys key + j, j < keys, and lanes lane + i, i < lanes,
+ * with 0 where the weight is dropped and 1 where it is kept. */
+typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, int64_t lane_stride,
+                                int64_t key, int64_t keys, int64_t key_stride, float *keep);
 
 /* One kv head, a run of its queries, a run of its keys.
  *
  * The queries that read one kv head are numbered as lanes: lane n is query row n / group of the n % group-th
- * of the heads that share the kv head. Row i sees keys 0 ... attn_last_key(i). */
+ * of the heads that share the kv head. Row i sees keys kv_begin ... attn_last_key(i). */
 static inline int64_t attn_last_key(int64_t row, int64_t diagonal, int64_t kv_len) {
   return row + diagonal < kv_len - 1 ? row + diagonal : kv_len - 1;
 }
@@ -35,14 +35,17 @@ static inline int64_t attn_last_key(int64_t row, int64_t diagonal, int64_t kv_le
 typedef struct attn_attention_task {
   const float *q; /* row 0, first head of the group */
   int64_t q_head, q_row, q_dim;
-  const float *k;
+  const float *k; /* key 0; with pages, slot 0 of page 0 */
   int64_t k_row, k_dim;
   const float *v;
   int64_t v_row, v_dim;
+  const int32_t *table; /* the sequence's pages; NULL: keys are k_row apart from first to last */
+  int64_t table_width, page_size, slot; /* key 0 has that slot */
+  int64_t k_page, v_page;
   int64_t head_size, value_size;
   int64_t group;
   int64_t lane, lanes; /* at most attn_kernels.max_lanes */
-  int64_t kv_len;
+  int64_t kv_begin, kv_len;
   int64_t diagonal;
   int64_t chunk_begin, chunk_end; /* in chunks; a whole subtree of the merge tree, or all */
   float scale;
@@ -55,6 +58,13 @@ typedef struct attn_attention_task {
   int64_t lse_head, lse_row;
   float *state; /* not NULL: store the unnormalised state of these chunks here, and no output */
 } attn_attention_task;
+
+/* A state of some lanes as tasks exchange it: maxima, sums, each padded, then the unnormalised values of
+ * one lane after the other, padded. The same whatever computes it. */
+static inline int64_t attn_state_pad(int64_t n) { return (n + 15) / 16 * 16; }
+static inline int64_t attn_state_floats(int64_t value_size, int64_t lanes) {
+  return 2 * attn_state_pad(lanes) + lanes * attn_state_pad(value_size);
+}
 
 /* y[r][n] = sum_k x[r][k] w[k][n] + bias[n] for n in [0, columns), w in panels as packed by
  * engine/linear.c: w[(n / panel * depth + k) * panel + n % panel]. */
@@ -79,18 +89,16 @@ typedef struct attn_kernels {
   int32_t rows;      /* rows per register tile */
   int32_t panel;     /* columns per panel of packed weights */
   void (*attention)(const struct attn_kernels *, const attn_attention_task *, void *workspace);
-  /* Merges the states of `count` equal subtrees, in key order, `stride` floats apart, and
-   * stores the output of the task's lanes. */
-  void (*combine)(const struct attn_kernels *, const attn_attention_task *, const float *states,
-                  int64_t count, size_t stride, void *workspace);
+  /* Merges the states of subtrees [first, first + count) of equal size, `stride` floats apart,
+   * and stores the output of the task's lanes. */
+  void (*combine)(const attn_attention_task *, const float *states, int64_t first, int64_t count,
+                  size_t stride, void *workspace);
   void (*linear)(const attn_linear_task *, void *workspace);
-  /* Bytes. Workspaces start on 64-byte boundaries. Of the task, sizes, lanes, chunks and whether there is
-   * dropout are looked at. */
+  /* Bytes. Workspaces start on 64-byte boundaries. Of the task, sizes, lanes, chunks, and whether there are
+   * pages and dropout are looked at. */
   size_t (*attention_workspace)(const attn_attention_task *);
   size_t (*linear_workspace)(int64_t rows);
   size_t (*combine_workspace)(const attn_attention_task *, int64_t count);
-  /* Floats in the state of a task of that many lanes. */
-  size_t (*state_size)(int64_t value_size, int64_t lanes);
   /* Runs n rounds of independent multiply-adds in registers; returns how many floating-point
    * operations that was. For measuring the peak. */
   double (*peak)(int64_t n);

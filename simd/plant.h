@@ -23,7 +23,8 @@ static bool plant_repeats(double fmas) {
 
 /* Keys of the task's chunks that a lane sees. */
 static int64_t plant_keys(const attn_attention_task *task, int64_t lane) {
-  const int64_t begin = task->chunk_begin * ATTN_KEY_CHUNK;
+  int64_t begin = task->chunk_begin * ATTN_KEY_CHUNK;
+  if (begin < task->kv_begin) begin = task->kv_begin;
   int64_t end = attn_last_key(lane / task->group, task->diagonal, task->kv_len) + 1;
   if (end > task->chunk_end * ATTN_KEY_CHUNK) end = task->chunk_end * ATTN_KEY_CHUNK;
   return end > begin ? end - begin : 0;
@@ -37,7 +38,7 @@ static void planted_attention(const attn_kernels *kernels, const attn_attention_
   for (int64_t i = 0; i < task->lanes; i++) pairs += plant_keys(task, task->lane + i);
   if (plant_repeats((double)(pairs * (task->head_size + task->value_size)))) {
     attn_attention_task vain = *task;
-    vain.state = malloc(ATTN_NAME(state_size)(task->value_size, task->lanes) * sizeof(float));
+    vain.state = malloc((size_t)attn_state_floats(task->value_size, task->lanes) * sizeof(float));
     if (vain.state) ATTN_NAME(attention)(kernels, &vain, workspace);
     free(vain.state);
   }

@@ -51,7 +51,6 @@ double ATTN_NAME(peak)(int64_t n) {
    .attention_workspace = ATTN_NAME(attention_workspace),                                          \
    .linear_workspace = ATTN_NAME(linear_workspace),                                                \
    .combine_workspace = ATTN_NAME(combine_workspace),                                              \
-   .state_size = ATTN_NAME(state_size),                                                            \
    .peak = ATTN_NAME(peak)}
 
 extern const attn_kernels ATTN_NAME(kernels)[2];

@@ -200,6 +200,41 @@ typedef struct attn_dropout {
  *  the call. */
 typedef bool (*attn_cancel_fn)(void *user);
 
+/** Which rows and keys each sequence of a batch has, where they differ. An array that is NULL says nothing.
+ *  All entries are checked before anything is read or written, and must not change until the call
+ *  returns or the plan is destroyed.
+ *
+ *  A sequence has room for rows of q, o and lse, and for keys: the whole of its batch entry (q_len, kv_len),
+ *  or what cu_seqlens_* or its pages give it. In that room lie its rows and keys, and only they
+ *  are touched. Positions are counted from the sequence's first key, so that causality, chunks and dropout
+ *  know nothing of where a sequence lies. */
+typedef struct attn_lengths {
+  /** batch + 1 offsets, 0 = first <= ... <= last = q_len: the rows of all sequences lie one behind the other
+   *  in q, o and lse, sequence n has rows [n] ... [n+1]-1, and their batch strides are not used. */
+  const int32_t *cu_seqlens_q;
+  /** The same for k and v, up to kv_len. Not together with pages. */
+  const int32_t *cu_seqlens_k;
+  const int32_t *q_lens;  /**< batch entries: only that many rows, from the start of the room */
+  const int32_t *kv_lens; /**< batch entries: only that many keys, dropped ones included */
+  /** batch entries: so many slots at the start of the room hold no key and do not count. */
+  const int32_t *left_padding;
+  /** batch entries, at most kv_lens: so many keys at the start are no longer there, as in a ring that has gone round.
+   *  They count in every position, but nobody sees them. */
+  const int32_t *kv_starts;
+} attn_lengths;
+
+/** Keys and values in pages (Kwon et al. 2023, "PagedAttention"): k and v are arrays (page, kv_head, slot,
+ *  dim), with the stride from page to page in `batch_stride`. Slot s of sequence n lies in page
+ *  table[n * table_stride + s / page_size % table_width], at s % page_size: a table that is too short for
+ *  the length is a ring, and holds the last keys where kv_starts says that the others are gone. */
+typedef struct attn_pages {
+  const int32_t *table; /**< NULL: no pages. Entries that no key needs are not looked at */
+  int64_t table_stride; /**< from sequence to sequence; 0 is fine */
+  int64_t table_width;  /**< entries of a sequence, >= 1 */
+  int64_t page_size;    /**< slots, >= 1 */
+  int64_t num_pages;    /**< in k and v */
+} attn_pages;
+
 /** One attention problem. Initialise with ::ATTN_PARAMS_INIT, then set what differs.
  *
  *      o[i] = sum_j w_ij v[j],   w_ij = exp(s_ij - lse_i),   s_ij = scale * (q[i] . k[j]),
@@ -249,6 +284,9 @@ typedef struct attn_params {
 
   attn_cancel_fn cancel; /**< optional */
   void *cancel_user;
+
+  attn_lengths lengths; /**< default: every sequence has q_len rows and kv_len keys */
+  attn_pages pages;     /**< default: none */
 } attn_params;
 
 #define ATTN_PARAMS_INIT                                                                           \
@@ -264,7 +302,8 @@ typedef struct attn_params {
 ATTN_API attn_status attn_forward(attn_context *context, const attn_params *params);
 
 /** Bytes of workspace with which attn_forward() allocates nothing, for the instruction set in use now
- *  and this `num_threads`, wherever it is called. What the arrays hold is not looked at. */
+ *  and this `num_threads`, wherever it is called. Of the arrays only lengths are looked at; 0 rows or keys do
+ *  with the memory of more. */
 ATTN_API attn_status attn_workspace_size(const attn_params *params, size_t *bytes);
 
 /* ---- the same, run by the caller's own threads ---------------------------------------------- */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* Where keys and values lie: the only place that addresses them. Part of attention.c. */
+#ifndef ATTN_SIMD_KEYS_H
+#define ATTN_SIMD_KEYS_H
+
+#include "body.h"
+
+static int64_t clamp(int64_t a, int64_t low, int64_t high) {
+  return a < low ? low : a > high ? high : a;
+}
+
+/* Keys that lie evenly in memory: the task's k_row and v_row apart. */
+typedef struct key_run {
+  const float *k, *v;
+  int64_t keys;
+} key_run;
+
+/* From a key on, as far as its page goes, and at most so many. */
+static key_run run_of(const attn_attention_task *task, int64_t key, int64_t most) {
+  key_run run = {task->k, task->v, most};
+  if (task->table) {
+    const uint32_t slot = (uint32_t)(key + task->slot), size = (uint32_t)task->page_size;
+    const int64_t page = task->table[slot / size % (uint32_t)task->table_width];
+    run.k += page * task->k_page;
+    run.v += page * task->v_page;
+    key = slot % size;
+    run.keys = clamp(size - key, 0, most);
+  }
+  run.k += key * task->k_row;
+  run.v += key * task->v_row;
+  return run;
+}
+
+/* A block of keys as a kernel reads it: where they lie, or a copy of them. */
+typedef struct key_block {
+  int64_t key;         /* a multiple of ATTN_KEY_BLOCK */
+  int64_t begin, keys; /* those before `begin` are not there, nor those from `keys` on */
+  const float *k, *v;  /* of `key` */
+  int64_t k_row, k_dim, v_row, v_dim;
+  int64_t ahead; /* keys before this one have been prefetched */
+} key_block;
+
+static void copy_rows(float *to, const float *from, int64_t row, int64_t dim, int64_t size,
+                      int64_t rows) {
+  for (int64_t j = 0; j < rows; j++, to += size, from += row) {
+    if (dim == 1) {
+      memcpy(to, from, (size_t)size * sizeof(float));
+    } else {
+      for (int64_t d = 0; d < size; d++) to[d] = from[d * dim];
+    }
+  }
+}
+
+/* Room for the copy of a block. */
+static int64_t near_floats(const attn_attention_task *task) {
+  return ATTN_KEY_BLOCK * (task->head_size + task->value_size);
+}
+
+/* K or V of the block, close together in `near`. */
+static void block_copy(const attn_attention_task *task, key_block *b, bool values, float *near) {
+  const int64_t size = values ? task->value_size : task->head_size;
+  const int64_t row = values ? task->v_row : task->k_row, dim = values ? task->v_dim : task->k_dim;
+  if (values) near += ATTN_KEY_BLOCK * task->head_size;
+  for (int64_t j = b->begin; j < b->keys;) {
+    const key_run run = run_of(task, b->key + j, b->keys - j);
+    copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
+    j += run.keys;
+  }
+  if (values) {
+    b->v = near, b->v_row = size, b->v_dim = 1;
+  } else {
+    b->k = near, b->k_row = size, b->k_dim = 1;
+  }
+}
+
+/* Rows with gaps between them are copied close together when there is room in `near`, since strides of whole
+ * pages of memory put every row on the same few cache sets; several tiles then share the copy. Rows
+ * of different pages of a cache must be. */
+static key_block block_begin(const attn_attention_task *task, float *near, int64_t key,
+                             int64_t begin, int64_t keys) {
+  const key_run run = run_of(task, key + begin, keys - begin);
+  const bool torn = run.keys < keys - begin || (task->table && begin > 0);
+  key_block b = {.key = key,
+                 .begin = begin,
+                 .keys = keys,
+                 .k_row = task->k_row,
+                 .k_dim = task->k_dim,
+                 .v_row = task->v_row,
+                 .v_dim = task->v_dim,
+                 .ahead = key + keys};
+  if (!torn) {
+    b.k = run.k - begin * b.k_row;
+    b.v = run.v - begin * b.v_row;
+  }
+  if (torn || (near && (b.k_row != task->head_size || b.k_dim != 1))) {
+    block_copy(task, &b, false, near);
+  }
+  if (torn || (near && (b.v_row != task->value_size || b.v_dim != 1))) {
+    block_copy(task, &b, true, near);
+  }
+  return b;
+}
+
+static void prefetch_row(const float *p, int64_t dim, int64_t size) {
+  if (dim != 1) return; /* one line a float: not worth the requests */
+  for (int64_t d = 0; d < size; d += 16) __builtin_prefetch(p + d, 0, 2);
+}
+
+/* One key of the next block on its way to the second cache level; called at intervals. */
+static void block_prefetch(const attn_attention_task *task, int64_t reach, key_block *b) {
+  if (b->ahead >= reach || b->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
+  const key_run run = run_of(task, b->ahead, 1);
+  prefetch_row(run.k, task->k_dim, task->head_size);
+  prefetch_row(run.v, task->v_dim, task->value_size);
+  b->ahead++;
+}
+
+#endif

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* Few queries, as in decode: keys lie in the lanes. What tiles do with a query per lane would leave most lanes
+ * empty here, and nothing is to be shared by queries but the reading of K and V, once for all that share a kv
+ * head. Per block of keys:
+ *
+ *   scores   S[row][key] = sum_d Q[row][d] K[key][d]     K transposed in registers, Q broadcast
+ *   softmax  along the lanes
+ *   values   O[row][.] += sum_key S[row][key] V[key][.]  S broadcast, V where it lies
+ *
+ * The same additions in the same order as for tiles. Part of attention.c. */
+#ifndef ATTN_SIMD_ROWS_H
+#define ATTN_SIMD_ROWS_H
+
+#include "keys.h"
+#include "phase.h"
+#include "states.h"
+#include "tile.h"
+#include "tree.h"
+#include "vector_math.h"
+
+enum {
+  MAX_ROWS = V_TILE < 16 ? V_TILE : 16, /* beyond it, tiles are as fast or faster */
+  SCORES_ROW = ATTN_KEY_BLOCK + 16,     /* a group of lanes may end behind the block */
+  VALUE_KEYS = 32 /* keys whose values stay in the first cache level while all rows pass by */
+};
+
+typedef struct row_work {
+  const attn_attention_task *task;
+  float *query;                       /* rows x query_row, sign of the scale folded in */
+  float *scores;                      /* rows x SCORES_ROW, becomes the weights */
+  float *sums;                        /* rows x value_row: values of the block in work */
+  float *keep;                        /* rows x SCORES_ROW; NULL without dropout */
+  float *near;                        /* room for a copy of a block of K and V */
+  float *few;                         /* V_LANES keys, the last repeated, where a run has fewer */
+  int64_t rows, query_row, value_row; /* value_row as in a state */
+  int64_t reach;                      /* keys that any row sees; nothing behind is read */
+  int32_t last[MAX_ROWS];             /* last key that a row sees; -1: none */
+  int32_t end[MAX_ROWS];              /* of the block in work: keys before it are seen */
+  float max[MAX_ROWS > V_LANES ? MAX_ROWS : V_LANES];
+  float factor[MAX_ROWS > V_LANES ? MAX_ROWS : V_LANES];
+  float sum[MAX_ROWS > V_LANES ? MAX_ROWS : V_LANES];
+  bool exp_sleef;
+  state_form form;
+  tree chunks;
+} row_work;
+
+/* ---- scores ---- */
+
+/* Dot products of `rows` queries with `groups` groups of V_LANES keys: one run of n terms, stored or added
+ * to the runs before it. Four accumulators: while they wait, the next keys are transposed. */
+V_INLINE void row_scores(const int rows, const int groups, const float *k, int64_t k_row,
+                         const float *query, int64_t query_row, int64_t n, bool join,
+                         float *scores) {
+  v_f32 acc[4];
+  V_UNROLL for (int i = 0; i < 4; i++) acc[i] = v_zero();
+  for (int64_t d = 0; d < n; d += V_LANES) {
+    V_UNROLL for (int g = 0; g < groups; g++) {
+      v_f32 key[V_LANES];
+      const float *at = k + g * V_LANES * k_row + d;
+      const int64_t terms = n - d < V_LANES ? n - d : V_LANES;
+      if (terms == V_LANES) {
+        V_UNROLL for (int i = 0; i < V_LANES; i++) key[i] = v_load(at + i * k_row);
+        v_transpose(key);
+        V_UNROLL for (int i = 0; i < V_LANES; i++) {
+          V_UNROLL for (int r = 0; r < rows; r++) {
+            acc[r * groups + g] =
+                v_fma(key[i], v_broadcast(query + r * query_row + d + i), acc[r * groups + g]);
+          }
+        }
+      } else {
+        V_UNROLL for (int i = 0; i < V_LANES; i++) key[i] = v_load_n(at + i * k_row, terms);
+        v_transpose(key);
+        float columns[V_LANES * V_LANES];
+        V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(columns + i * V_LANES, key[i]);
+        for (int64_t i = 0; i < terms; i++) {
+          V_UNROLL for (int r = 0; r < rows; r++) {
+            acc[r * groups + g] =
+                v_fma(v_load(columns + i * V_LANES), v_broadcast(query + r * query_row + d + i),
+                      acc[r * groups + g]);
+          }
+        }
+      }
+    }
+  }
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    V_UNROLL for (int g = 0; g < groups; g++) {
+      float *to = scores + r * SCORES_ROW + g * V_LANES;
+      v_store(to, join ? v_add(v_load(to), acc[r * groups + g]) : acc[r * groups + g]);
+    }
+  }
+}
+
+#define ROW_SCORES(rows, groups)                                                                   \
+  static V_NOINLINE void row_scores_##rows##_##groups(const float *k, int64_t k_row,               \
+                                                      const float *query, int64_t query_row,       \
+                                                      int64_t n, bool join, float *scores) {       \
+    row_scores(rows, groups, k, k_row, query, query_row, n, join, scores);                         \
+  }
+ROW_SCORES(1, 4)
+ROW_SCORES(1, 1)
+ROW_SCORES(2, 2)
+ROW_SCORES(2, 1)
+ROW_SCORES(4, 1)
+
+/* All rows with `groups` groups of keys at k, `groups` one of 1, 2 and 4. */
+static void scores_groups(const row_work *w, const float *k, int64_t k_row, int64_t groups,
+                          float *scores) {
+  const int64_t size = w->task->head_size;
+  for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
+    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    for (int64_t r = 0, take; r < w->rows; r += take) {
+      const float *query = w->query + r * w->query_row + d;
+      take = w->rows - r >= 4 ? 4 : w->rows - r >= 2 ? 2 : 1;
+      const int64_t step = take == 1 && groups == 4 ? 4 : take == 2 && groups > 1 ? 2 : 1;
+      for (int64_t g = 0; g < groups; g += step) {
+        const float *at = k + g * V_LANES * k_row + d;
+        float *to = scores + r * SCORES_ROW + g * V_LANES;
+        if (take == 4)
+          row_scores_4_1(at, k_row, query, w->query_row, n, d > 0, to);
+        else if (take == 2 && step == 2)
+          row_scores_2_2(at, k_row, query, w->query_row, n, d > 0, to);
+        else if (take == 2)
+          row_scores_2_1(at, k_row, query, w->query_row, n, d > 0, to);
+        else if (step == 4)
+          row_scores_1_4(at, k_row, query, w->query_row, n, d > 0, to);
+        else
+          row_scores_1_1(at, k_row, query, w->query_row, n, d > 0, to);
+      }
+    }
+  }
+}
+
+/* Fewer keys than lanes: their rows are copied, the last one repeated. */
+static void scores_few(const row_work *w, const float *k, int64_t k_row, int64_t keys,
+                       float *scores) {
+  const int64_t size = w->task->head_size;
+  for (int64_t i = 0; i < V_LANES; i++) {
+    memcpy(w->few + i * size, k + (i < keys ? i : keys - 1) * k_row, (size_t)size * sizeof(float));
+  }
+  scores_groups(w, w->few, size, 1, scores);
+}
+
+/* A run of keys. The last group overlaps the one before it rather than reach behind the run. */
+static void scores_keys(const row_work *w, const float *k, int64_t k_row, int64_t keys,
+                        float *scores) {
+  if (keys < V_LANES) {
+    scores_few(w, k, k_row, keys, scores);
+    return;
+  }
+  int64_t j = 0;
+  for (; j + 4 * V_LANES <= keys; j += 4 * V_LANES) {
+    scores_groups(w, k + j * k_row, k_row, 4, scores + j);
+  }
+  for (; j < keys; j += V_LANES) {
+    const int64_t at = j + V_LANES <= keys ? j : keys - V_LANES;
+    scores_groups(w, k + at * k_row, k_row, 1, scores + at);
+  }
+}
+
+/* ---- softmax ---- */
+
+/* Which of V_LANES keys from `key` on are in [begin, end). */
+V_INLINE v_mask keys_seen(int64_t key, int64_t begin, int64_t end) {
+  int32_t index[V_LANES];
+  for (int i = 0; i < V_LANES; i++) index[i] = (int32_t)key + i;
+  v_i32 at;
+  memcpy(&at, index, sizeof(at));
+  const v_mask low = v_ge_i(at, v_set1_i((int32_t)begin));
+  const v_mask high = v_ge_i(v_set1_i((int32_t)end - 1), at);
+  return v_and(low, high);
+}
+
+/* The greatest of scores [begin, end). Which of two equal zeros makes no difference to any result. */
+static float row_max(const float *s, int64_t begin, int64_t end) {
+  v_f32 m = v_set1(-INFINITY);
+  for (int64_t key = begin / V_LANES * V_LANES; key < end; key += V_LANES) {
+    if (key >= begin && key + V_LANES <= end) {
+      m = v_max(v_load(s + key), m);
+    } else {
+      m = v_select(keys_seen(key, begin, end), v_max(v_load(s + key), m), m);
+    }
+  }
+  float lane[V_LANES];
+  v_store(lane, m);
+  for (int i = 1; i < V_LANES; i++) lane[0] = lane[i] > lane[0] ? lane[i] : lane[0];
+  return lane[0];
+}
+
+/* Sums by key index modulo ATTN_WEIGHT_SUMS; vectors come in ascending order from a multiple of it. */
+typedef struct row_sums {
+  v_f32 at[V_LANES < ATTN_WEIGHT_SUMS ? ATTN_WEIGHT_SUMS / V_LANES : 1];
+} row_sums;
+
+V_INLINE void row_sums_add(row_sums *sums, const int i, v_f32 p) {
+#if V_LANES == 16
+  (void)i; /* the lower half is the sums */
+  sums->at[0] = v_add(sums->at[0], p);
+  sums->at[0] = v_add(sums->at[0], v_upper(p));
+#else
+  v_f32 *at = &sums->at[i % (ATTN_WEIGHT_SUMS / V_LANES)];
+  *at = v_add(*at, p);
+#endif
+}
+
+V_INLINE float row_sums_total(const row_sums *sums) {
+  float t[V_LANES > ATTN_WEIGHT_SUMS ? V_LANES : ATTN_WEIGHT_SUMS];
+  for (int i = 0; i * V_LANES < ATTN_WEIGHT_SUMS; i++) v_store(t + i * V_LANES, sums->at[i]);
+  return ((t[0] + t[4]) + (t[2] + t[6])) + ((t[1] + t[5]) + (t[3] + t[7]));
+}
+
+/* Scores [begin, end) of a row become weights, everything else up to the next whole group 0; their sum. */
+V_INLINE float row_weights(float *s, int64_t begin, int64_t end, v_f32 m, v_f32 scale,
+                           const bool sleef) {
+  enum { GROUP = V_EXP_GROUP * V_LANES };
+  row_sums sums;
+  for (int i = 0; i * V_LANES < ATTN_WEIGHT_SUMS; i++) sums.at[i] = v_zero();
+  int64_t key = begin / GROUP * GROUP;
+  for (; key < end; key += GROUP) {
+    v_f32 p[V_EXP_GROUP];
+    V_EACH(i) p[i] = v_mul(v_sub(v_load(s + key + i * V_LANES), m), scale);
+    if (sleef) {
+      V_EACH(i) p[i] = v_exp2_sleef(p[i]);
+    } else {
+      v_exp2_group(p);
+    }
+    if (key < begin || key + GROUP > end) {
+      V_EACH(i) p[i] = v_keep(keys_seen(key + i * V_LANES, begin, end), p[i]);
+    }
+    V_EACH(i) v_store(s + key + i * V_LANES, p[i]);
+    V_EACH(i) row_sums_add(&sums, i, p[i]);
+  }
+  return row_sums_total(&sums);
+}
+
+static V_NOINLINE float row_weights_inline(float *s, int64_t begin, int64_t end, float m,
+                                           float scale) {
+  return row_weights(s, begin, end, v_set1(m), v_set1(scale), false);
+}
+
+static V_NOINLINE float row_weights_sleef(float *s, int64_t begin, int64_t end, float m,
+                                          float scale) {
+  return row_weights(s, begin, end, v_set1(m), v_set1(scale), true);
+}
+
+/* Scores become weights; the running maxima and sums move on; w->factor rescales the values. */
+static void rows_softmax(row_work *w, const key_block *b, float *state) {
+  float *max = form_max(state), *sum = form_sum(&w->form, state);
+  const v_f32 scale = v_set1(w->form.weight_scale);
+  for (int64_t r = 0; r < w->rows; r++) {
+    w->max[r] = row_max(w->scores + r * SCORES_ROW, b->begin, w->end[r]);
+  }
+  for (int64_t r = 0; r < w->rows; r += V_LANES) {
+    const v_f32 old = v_load(max + r), m = v_max(v_load(w->max + r), old), safe = finite_max(m);
+    v_store(max + r, m);
+    v_store(w->max + r, safe);
+    v_store(w->factor + r, rescale_factor(old, safe, scale));
+  }
+  for (int64_t r = 0; r < w->rows; r++) {
+    float *s = w->scores + r * SCORES_ROW;
+    w->sum[r] = (w->exp_sleef ? row_weights_sleef : row_weights_inline)(
+        s, b->begin, w->end[r], w->max[r], w->form.weight_scale);
+  }
+  for (int64_t r = 0; r < w->rows; r += V_LANES) {
+    v_store(sum + r, v_fma(v_load(sum + r), v_load(w->factor + r), v_load(w->sum + r)));
+  }
+}
+
+static void rows_dropout(const row_work *w, const key_block *b) {
+  w->task->dropout(w->task->dropout_user, w->task->lane, w->rows, SCORES_ROW, b->key, b->keys, 1,
+                   w->keep);
+  for (int64_t r = 0; r < w->rows; r++) {
+    float *s = w->scores + r * SCORES_ROW;
+    const float *keep = w->keep + r * SCORES_ROW;
+    /* By choice, not by product: a dropped NaN is dropped. */
+    for (int64_t j = b->begin; j < w->end[r]; j++) s[j] = keep[j] > 0.0f ? s[j] : 0.0f;
+  }
+}
+
+/* ---- values ---- */
+
+typedef void (*row_values_fn)(const float *weights, const float *v, int64_t v_row, int64_t n,
+                              float *sums, int64_t sums_row);
+
+/* Sums of `rows` rows and `vectors` vectors of columns move on by n keys. */
+#define ROW_VALUES(rows, vectors)                                                                  \
+  static V_NOINLINE void row_values_##rows##_##vectors(const float *weights, const float *v,       \
+                                                       int64_t v_row, int64_t n, float *sums,      \
+                                                       int64_t sums_row) {                         \
+    v_f32 acc[(rows) * (vectors)];                                                                 \
+    V_UNROLL for (int i = 0; i < (rows) * (vectors); i++) {                                        \
+      acc[i] = v_load(sums + i / (vectors) * sums_row + i % (vectors) * V_LANES);                  \
+    }                                                                                              \
+    const float *left[rows];                                                                       \
+    V_UNROLL for (int r = 0; r < (rows); r++) left[r] = weights + r * SCORES_ROW;                  \
+    strip_accumulate(acc, rows, 1, vectors, left, 1, &v, v_row, n);                                \
+    V_UNROLL for (int i = 0; i < (rows) * (vectors); i++) {                                        \
+      v_store(sums + i / (vectors) * sums_row + i % (vectors) * V_LANES, acc[i]);                  \
+    }                                                                                              \
+  }
+ROW_VALUES(1, 1)
+ROW_VALUES(1, 2)
+ROW_VALUES(1, 4)
+ROW_VALUES(1, 8)
+ROW_VALUES(2, 1)
+ROW_VALUES(2, 2)
+ROW_VALUES(2, 4)
+ROW_VALUES(4, 1)
+ROW_VALUES(4, 2)
+
+/* Columns behind the last whole vector. */
+static void row_values_tail(const float *weights, const float *v, int64_t v_row, int64_t n,
+                            float *sums, int64_t columns) {
+  v_f32 acc = v_load(sums);
+  for (int64_t k = 0; k < n; k++) {
+    acc = v_fma(v_broadcast(weights + k), v_load_n(v + k * v_row, columns), acc);
+  }
+  v_store(sums, acc);
+}
+
+/* n keys for `take` rows, 1, 2 or 4, of which all see them. Eight accumulators where there is enough to do:
+ * as many as hide the latency. */
+static void values_rows(const row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
+                        int64_t v_row, int64_t n) {
+  static const row_values_fn by_vectors[3][4] = {
+      {row_values_1_1, row_values_1_2, row_values_1_4, row_values_1_8},
+      {row_values_2_1, row_values_2_2, row_values_2_4, NULL},
+      {row_values_4_1, row_values_4_2, NULL, NULL}};
+  const row_values_fn *f = by_vectors[take / 2];
+  const float *weights = w->scores + row * SCORES_ROW + key;
+  float *sums = w->sums + row * w->value_row;
+  const int64_t size = w->task->value_size;
+  int level = take == 1 ? 3 : take == 2 ? 2 : 1;
+  int64_t d = 0;
+  for (; d + V_LANES <= size; d += (int64_t)V_LANES << level) {
+    while (d + ((int64_t)V_LANES << level) > size) level--;
+    f[level](weights, v + d, v_row, n, sums + d, w->value_row);
+  }
+  for (int64_t r = 0; r < take && d < size; r++) {
+    row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
+                    size - d);
+  }
+}
+
+/* Keys [key, key + n) of the block, which lie at v: what all rows of a few see, then the rest one by one. */
+static void values_keys(const row_work *w, int64_t key, const float *v, int64_t v_row, int64_t n) {
+  for (int64_t r = 0, take; r < w->rows; r += take) {
+    take = w->rows - r >= 4 ? 4 : w->rows - r >= 2 ? 2 : 1;
+    const int64_t common = clamp(w->end[r] - key, 0, n); /* later rows see no fewer */
+    if (common > 0) values_rows(w, r, take, key, v, v_row, common);
+    for (int64_t i = r + 1; i < r + take; i++) {
+      const int64_t own = clamp(w->end[i] - key, 0, n);
+      if (own > common) {
+        values_rows(w, i, 1, key + common, v + common * v_row, v_row, own - common);
+      }
+    }
+  }
+}
+
+/* O <- O rescaled + the block's sums; `first`: there is nothing yet. */
+static void values_add(const row_work *w, float *state, bool first) {
+  for (int64_t r = 0; r < w->rows; r++) {
+    const v_f32 f = v_set1(w->factor[r]);
+    const float *b = w->sums + r * w->value_row;
+    float *o = form_values(&w->form, state, r);
+    for (int64_t d = 0; d < w->value_row; d += V_LANES) {
+      v_store(o + d, first ? v_load(b + d) : v_fma(v_load(o + d), f, v_load(b + d)));
+    }
+  }
+}
+
+/* ---- blocks and chunks ---- */
+
+/* While one half of a block is computed with, the other half is on its way to the second cache level: V while
+ * there are scores, the next K while there are values. So memory has something to do all the time. */
+static void prefetch_keys(const row_work *w, int64_t key, int64_t keys, bool values) {
+  const attn_attention_task *task = w->task;
+  for (int64_t end = clamp(key + keys, 0, w->reach); key < end;) {
+    const key_run run = run_of(task, key, end - key);
+    for (int64_t j = 0; j < run.keys; j++) {
+      if (values)
+        prefetch_row(run.v + j * task->v_row, task->v_dim, task->value_size);
+      else
+        prefetch_row(run.k + j * task->k_row, task->k_dim, task->head_size);
+    }
+    key += run.keys;
+  }
+}
+
+/* Whether the kernel can read keys where they lie: dense rows, enough of them in a page. */
+static bool readable(const attn_attention_task *task) {
+  return task->k_dim == 1 && task->v_dim == 1 && (!task->table || task->page_size % 16 == 0);
+}
+
+static void rows_scores(const row_work *w, const key_block *b) {
+  const bool direct = readable(w->task);
+  for (int64_t j = b->begin, n; j < b->keys; j += n) {
+    n = b->keys - j < VALUE_KEYS ? b->keys - j : VALUE_KEYS;
+    const float *k = b->k + j * b->k_row;
+    if (direct) {
+      const key_run run = run_of(w->task, b->key + j, n);
+      k = run.k, n = run.keys;
+    }
+    prefetch_keys(w, b->key + j, n, true);
+    scores_keys(w, k, b->k_row, n, w->scores + j);
+  }
+}
+
+static void rows_values(const row_work *w, const key_block *b, float *state, bool first) {
+  const bool direct = readable(w->task);
+  memset(w->sums, 0, (size_t)(w->rows * w->value_row) * sizeof(float));
+  for (int64_t j = b->begin, n; j < b->keys; j += n) {
+    n = b->keys - j < VALUE_KEYS ? b->keys - j : VALUE_KEYS;
+    const float *v = b->v + j * b->v_row;
+    if (direct) {
+      const key_run run = run_of(w->task, b->key + j, n);
+      v = run.v, n = run.keys;
+    }
+    prefetch_keys(w, b->key + j + ATTN_KEY_BLOCK, n, false);
+    values_keys(w, j, v, b->v_row, n);
+  }
+  values_add(w, state, first);
+}
+
+static void rows_block(row_work *w, int64_t key, int64_t begin, int64_t keys, bool first) {
+  float *state = tree_state(&w->chunks, w->chunks.depth);
+  key_block b = {
+      .key = key, .begin = begin, .keys = keys, .k_row = w->task->k_row, .v_row = w->task->v_row};
+  PHASE_BEGIN(ticks);
+  if (!readable(w->task)) {
+    block_copy(w->task, &b, false, w->near);
+    block_copy(w->task, &b, true, w->near);
+  }
+  PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
+  for (int64_t r = 0; r < w->rows; r++) {
+    w->end[r] = (int32_t)clamp((int64_t)w->last[r] + 1 - key, begin, keys);
+  }
+  rows_scores(w, &b);
+  PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
+  rows_softmax(w, &b, state);
+  if (w->keep) rows_dropout(w, &b);
+  PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
+  rows_values(w, &b, state, first);
+  PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
+}
+
+static void rows_chunk(row_work *w, int64_t chunk) {
+  const int64_t chunk_end = (chunk + 1) * ATTN_KEY_CHUNK;
+  const int64_t begin = clamp(w->task->kv_begin, chunk * ATTN_KEY_CHUNK, chunk_end);
+  const int64_t end = clamp(w->reach, begin, chunk_end);
+  const int64_t first = begin / ATTN_KEY_BLOCK * ATTN_KEY_BLOCK;
+  if (begin == end) return;
+  form_clear(&w->form, tree_state(&w->chunks, w->chunks.depth));
+  for (int64_t key = first; key < end; key += ATTN_KEY_BLOCK) {
+    rows_block(w, key, clamp(begin - key, 0, ATTN_KEY_BLOCK), clamp(end - key, 0, ATTN_KEY_BLOCK),
+               key == first);
+  }
+  tree_push(&w->chunks, chunk, form_merge, &w->form);
+}
+
+/* ---- the task ---- */
+
+static void rows_pack(const row_work *w) {
+  const attn_attention_task *task = w->task;
+  const v_f32 sign = v_set1(task->scale < 0.0f ? -0.0f : 0.0f);
+  for (int64_t i = 0; i < w->rows; i++) {
+    const int64_t row = (task->lane + i) / task->group, head = (task->lane + i) % task->group;
+    const float *q = task->q + row * task->q_row + head * task->q_head;
+    float *to = w->query + i * w->query_row;
+    for (int64_t d = 0; d < task->head_size; d += V_LANES) {
+      v_f32 part = load_strided(q + d * task->q_dim, task->q_dim, task->head_size - d);
+      v_store(to + d, v_xor(part, sign));
+    }
+  }
+}
+
+/* A task's workspace, in floats from its start. */
+typedef struct row_layout {
+  int64_t query, scores, sums, keep, near, few, states, end;
+} row_layout;
+
+static row_layout row_layout_of(const attn_attention_task *task, int64_t levels) {
+  const int64_t rows = task->lanes, block = rows * SCORES_ROW;
+  row_layout l;
+  l.query = (int64_t)(sizeof(row_work) + 63) / 64 * 64 / (int64_t)sizeof(float);
+  l.scores = l.query + rows * attn_state_pad(task->head_size);
+  l.sums = l.scores + block;
+  l.keep = l.sums + rows * attn_state_pad(task->value_size);
+  l.near = l.keep + (task->dropout ? block : 0);
+  l.few = l.near + near_floats(task);
+  l.states = l.few + attn_state_pad(V_LANES * task->head_size);
+  l.end = l.states + levels * attn_state_floats(task->value_size, rows);
+  return l;
+}
+
+static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_task *task,
+                            void *workspace, int64_t levels) {
+  const row_layout l = row_layout_of(task, levels);
+  const float weight_scale = weight_scale_of(task);
+  float *space = workspace;
+  row_work *w = workspace;
+  memset(w, 0, sizeof(*w));
+  w->task = task;
+  w->rows = task->lanes;
+  w->query_row = attn_state_pad(task->head_size);
+  w->value_row = attn_state_pad(task->value_size);
+  w->query = space + l.query;
+  w->scores = space + l.scores;
+  w->sums = space + l.sums;
+  w->keep = task->dropout ? space + l.keep : NULL;
+  w->near = space + l.near;
+  w->few = space + l.few;
+  w->exp_sleef = kernels->exp_sleef;
+  w->form = form_of(task, weight_scale);
+  w->chunks.states = space + l.states;
+  w->chunks.floats = attn_state_floats(task->value_size, task->lanes);
+  for (int64_t i = 0; i < w->rows; i++) {
+    const int64_t row = (task->lane + i) / task->group;
+    w->last[i] = (int32_t)attn_last_key(row, task->diagonal, task->kv_len);
+    if (!lane_sees(task, i)) w->last[i] = -1;
+  }
+  w->reach = (int64_t)w->last[w->rows - 1] + 1;
+  return w;
+}
+
+static void rows_attention(const attn_kernels *kernels, const attn_attention_task *task,
+                           void *workspace, int64_t levels) {
+  row_work *w = rows_begin(kernels, task, workspace, levels);
+  PHASE_BEGIN(ticks);
+  if (w->reach > 0) rows_pack(w);
+  PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
+  for (int64_t chunk = task->chunk_begin; chunk < task->chunk_end; chunk++) rows_chunk(w, chunk);
+  float *state = tree_finish(&w->chunks, form_merge, &w->form);
+  if (!state) {
+    state = w->chunks.states;
+    memset(state, 0, (size_t)w->chunks.floats * sizeof(float));
+    form_clear(&w->form, state);
+  }
+  if (task->state) {
+    memcpy(task->state, state, (size_t)w->chunks.floats * sizeof(float));
+  } else {
+    form_store(task, &w->form, state);
+  }
+}
+
+#endif
