@@ -9,8 +9,9 @@
 #include "problem.h"
 
 typedef struct golden_core {
-  problem problem;     /* dense (batch, head, row, dim) copies of q, k, v */
-  oracle_result truth; /* from the file, in the same order */
+  attn_file *file;     /* lengths and pages are read in place */
+  problem problem;     /* q, k, v as in the file; o and lse dense (batch, head, row, dim) */
+  oracle_result truth; /* as the oracle would give it */
   bool exact_scores;   /* as oracle_attention() takes it */
   bool scale_rounded;  /* the file's scale is not a float */
 } golden_core;

@@ -25,20 +25,6 @@ static double *doubles(int64_t count) {
   return p;
 }
 
-static dense from_view(const attn_input *view, int64_t batch, int64_t heads, int64_t rows,
-                       int64_t dims) {
-  dense a = {heads, rows, dims, doubles(batch * heads * rows * dims), NULL};
-  const float *data = view->data;
-  for (int64_t b = 0; b < batch; b++)
-    for (int64_t h = 0; h < heads; h++)
-      for (int64_t i = 0; i < rows; i++)
-        for (int64_t d = 0; d < dims; d++)
-          a.value[at(&a, b, h, i, d)] =
-              (double)data[b * view->batch_stride + h * view->head_stride + i * view->row_stride +
-                           d * view->dim_stride];
-  return a;
-}
-
 static void free_dense(dense *a) {
   free(a->value);
   free(a->variance);
@@ -47,6 +33,7 @@ static void free_dense(dense *a) {
 typedef struct core {
   dense q, k, v;
   int64_t batch;
+  int64_t kv_begin; /* keys before it are gone */
   double scale;
   bool causal, exact_scores;
   double rate;
@@ -89,10 +76,10 @@ static void attend(const core *c, int64_t b, int64_t h, int64_t i, double *w, do
   for (int64_t d = 0; d < dims; d++) o[d] = o_var[d] = 0;
   *lse = -INFINITY;
   *lse_unit = 1;
-  if (visible == 0) return;
+  if (visible <= c->kv_begin) return;
 
   double max = -INFINITY;
-  for (int64_t j = 0; j < visible; j++) {
+  for (int64_t j = c->kv_begin; j < visible; j++) {
     w[j] = score(c, b, h, i, g, j, &s_var[j]);
     if (!(w[j] <= max)) max = w[j]; /* a NaN stays */
     if (isnan(max)) break;
@@ -103,10 +90,10 @@ static void attend(const core *c, int64_t b, int64_t h, int64_t i, double *w, do
     return;
   }
   double sum = 0;
-  for (int64_t j = 0; j < visible; j++) sum += w[j] = exp(w[j] - max);
+  for (int64_t j = c->kv_begin; j < visible; j++) sum += w[j] = exp(w[j] - max);
   *lse = max + log(sum);
   double noise = 0;
-  for (int64_t j = 0; j < visible; j++) {
+  for (int64_t j = c->kv_begin; j < visible; j++) {
     w[j] /= sum;
     noise += w[j] * w[j] * (1 + s_var[j]);
     double kept = gain(c, b, h, i, j);
@@ -114,7 +101,7 @@ static void attend(const core *c, int64_t b, int64_t h, int64_t i, double *w, do
     for (int64_t d = 0; d < dims; d++) o[d] += w[j] * kept * c->v.value[at(&c->v, b, g, j, d)];
   }
   *lse_unit = 1 + fabs(*lse) + sqrt(noise);
-  for (int64_t j = 0; j < visible; j++) {
+  for (int64_t j = c->kv_begin; j < visible; j++) {
     double kept = gain(c, b, h, i, j);
     for (int64_t d = 0; d < dims; d++) {
       int64_t iv = at(&c->v, b, g, j, d);
@@ -145,29 +132,115 @@ static void attend_all(const core *c, dense *o, double *lse, double *lse_unit) {
 
 static double default_scale(int64_t head_size) { return 1 / sqrt((double)head_size); }
 
-oracle_result oracle_attention(const attn_params *p, bool exact_scores) {
-  core c = {.q = from_view(&p->q, p->batch, p->q_heads, p->q_len, p->head_size),
-            .k = from_view(&p->k, p->batch, p->kv_heads, p->kv_len, p->head_size),
-            .v = from_view(&p->v, p->batch, p->kv_heads, p->kv_len, p->value_size),
-            .batch = p->batch,
+oracle_sequence oracle_sequence_of(const attn_params *p, int64_t n) {
+  const attn_lengths *l = &p->lengths;
+  oracle_sequence s = {
+      .q_batch = n, .q_len = p->q_len, .kv_batch = n, .kv_len = p->kv_len, .kv_begin = 0};
+  if (l->cu_seqlens_q) {
+    s.q_batch = 0;
+    s.q_row = l->cu_seqlens_q[n];
+    s.q_len = l->cu_seqlens_q[n + 1] - l->cu_seqlens_q[n];
+  }
+  if (l->q_lens) s.q_len = l->q_lens[n];
+  if (l->cu_seqlens_k) {
+    s.kv_batch = 0;
+    s.kv_row = l->cu_seqlens_k[n];
+    s.kv_len = l->cu_seqlens_k[n + 1] - l->cu_seqlens_k[n];
+  }
+  if (l->left_padding) {
+    s.kv_row += l->left_padding[n];
+    s.kv_len -= l->left_padding[n];
+  }
+  if (l->kv_lens) s.kv_len = l->kv_lens[n];
+  if (l->kv_starts) s.kv_begin = l->kv_starts[n];
+  return s;
+}
+
+int64_t oracle_batch(const attn_params *p) { return p->lengths.cu_seqlens_q ? 1 : p->batch; }
+
+static double element(const attn_input *view, int64_t b, int64_t h, int64_t i, int64_t d) {
+  const float *data = view->data;
+  return (double)data[b * view->batch_stride + h * view->head_stride + i * view->row_stride +
+                      d * view->dim_stride];
+}
+
+static dense gather_queries(const attn_params *p, const oracle_sequence *s) {
+  dense a = {p->q_heads, s->q_len, p->head_size, doubles(p->q_heads * s->q_len * p->head_size),
+             NULL};
+  for (int64_t h = 0; h < a.heads; h++)
+    for (int64_t i = 0; i < a.rows; i++)
+      for (int64_t d = 0; d < a.dims; d++)
+        a.value[at(&a, 0, h, i, d)] = element(&p->q, s->q_batch, h, s->q_row + i, d);
+  return a;
+}
+
+/* K or V of sequence n; what is gone stays 0. */
+static dense gather_keys(const attn_params *p, int64_t n, const oracle_sequence *s,
+                         const attn_input *view, int64_t dims) {
+  const attn_pages *pages = &p->pages;
+  dense a = {p->kv_heads, s->kv_len, dims, doubles(p->kv_heads * s->kv_len * dims), NULL};
+  for (int64_t j = s->kv_begin; j < a.rows; j++) {
+    int64_t batch = s->kv_batch, slot = s->kv_row + j;
+    if (pages->table) {
+      batch = pages->table[n * pages->table_stride + slot / pages->page_size % pages->table_width];
+      slot %= pages->page_size;
+    }
+    for (int64_t g = 0; g < a.heads; g++)
+      for (int64_t d = 0; d < dims; d++)
+        a.value[at(&a, 0, g, j, d)] = element(view, batch, g, slot, d);
+  }
+  return a;
+}
+
+/* Puts row i of head h of a sequence where the row lies. */
+static void scatter_row(const attn_params *p, const oracle_sequence *s, const dense *o, int64_t h,
+                        int64_t i, oracle_result *r, double lse, double lse_unit) {
+  const int64_t from = at(o, 0, h, i, 0);
+  const int64_t to = (s->q_batch * p->q_heads + h) * p->q_len + s->q_row + i;
+  double most = 0;
+  for (int64_t d = 0; d < o->dims; d++) {
+    r->o[to * o->dims + d] = o->value[from + d];
+    most = fmax(most, o->variance[from + d]);
+  }
+  r->unit[to] = sqrt(most);
+  r->lse[to] = lse;
+  r->lse_unit[to] = lse_unit;
+}
+
+static void attend_sequence(const attn_params *p, int64_t n, bool exact_scores, oracle_result *r) {
+  const oracle_sequence s = oracle_sequence_of(p, n);
+  core c = {.q = gather_queries(p, &s),
+            .k = gather_keys(p, n, &s, &p->k, p->head_size),
+            .v = gather_keys(p, n, &s, &p->v, p->value_size),
+            .batch = 1,
+            .kv_begin = s.kv_begin,
             .scale = p->has_scale ? (double)p->scale : default_scale(p->head_size),
             .causal = p->causal,
             .exact_scores = exact_scores};
   if (!p->dropout.deterministic) c.keep = p->dropout.keep, c.rate = p->dropout.rate;
-  int64_t rows = p->batch * p->q_heads * p->q_len;
-  oracle_result r = {.lse = doubles(rows), .unit = doubles(rows), .lse_unit = doubles(rows)};
+  if (c.keep.data) c.keep.data += n * c.keep.batch_stride;
+  const int64_t rows = p->q_heads * s.q_len;
+  double *lse = doubles(rows), *lse_unit = doubles(rows);
   dense o;
-  attend_all(&c, &o, r.lse, r.lse_unit);
-  for (int64_t row = 0; row < rows; row++) {
-    double most = 0;
-    for (int64_t d = 0; d < o.dims; d++) most = fmax(most, o.variance[row * o.dims + d]);
-    r.unit[row] = sqrt(most);
-  }
-  r.o = o.value;
-  free(o.variance);
+  attend_all(&c, &o, lse, lse_unit);
+  for (int64_t row = 0; row < rows; row++)
+    scatter_row(p, &s, &o, row / s.q_len, row % s.q_len, r, lse[row], lse_unit[row]);
+  free(lse);
+  free(lse_unit);
+  free_dense(&o);
   free_dense(&c.q);
   free_dense(&c.k);
   free_dense(&c.v);
+}
+
+oracle_result oracle_attention(const attn_params *p, bool exact_scores) {
+  const int64_t rows = oracle_batch(p) * p->q_heads * p->q_len;
+  oracle_result r = {.o = doubles(rows * p->value_size),
+                     .lse = doubles(rows),
+                     .unit = doubles(rows),
+                     .lse_unit = doubles(rows)};
+  for (int64_t row = 0; row < rows; row++) r.unit[row] = r.lse_unit[row] = -1;
+  for (int64_t n = 0; n < p->batch; n++) attend_sequence(p, n, exact_scores, &r);
   return r;
 }
 
@@ -270,10 +343,10 @@ double oracle_worst_o(const attn_params *p, const oracle_result *r) {
   const float *data = p->o.data;
   double worst = 0;
   int64_t row = 0;
-  for (int64_t b = 0; b < p->batch; b++)
+  for (int64_t b = 0; b < oracle_batch(p); b++)
     for (int64_t h = 0; h < p->q_heads; h++)
       for (int64_t i = 0; i < p->q_len; i++, row++)
-        for (int64_t d = 0; d < p->value_size; d++) {
+        for (int64_t d = 0; d < p->value_size && r->unit[row] >= 0; d++) {
           double got = (double)data[b * p->o.batch_stride + h * p->o.head_stride +
                                     i * p->o.row_stride + d * p->o.dim_stride];
           worst = fmax(worst, oracle_error(got, r->o[row * p->value_size + d], r->unit[row]));
@@ -284,9 +357,10 @@ double oracle_worst_o(const attn_params *p, const oracle_result *r) {
 double oracle_worst_lse(const attn_params *p, const oracle_result *r) {
   double worst = 0;
   int64_t row = 0;
-  for (int64_t b = 0; b < p->batch; b++)
+  for (int64_t b = 0; b < oracle_batch(p); b++)
     for (int64_t h = 0; h < p->q_heads; h++)
       for (int64_t i = 0; i < p->q_len; i++, row++) {
+        if (r->lse_unit[row] < 0) continue;
         const float *got =
             p->lse.data + b * p->lse.batch_stride + h * p->lse.head_stride + i * p->lse.row_stride;
         worst = fmax(worst, oracle_error((double)*got, r->lse[row], r->lse_unit[row]));
