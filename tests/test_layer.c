@@ -5,6 +5,7 @@
  * not on threads, batch, rows that follow, strides, the instruction set or the exp provider. */
 
 #include "exact.h"
+#include "guard.h"
 #include "random.h"
 #include <attn/layer.h>
 #include <stdio.h>
@@ -168,6 +169,61 @@ static void same_bits(const form *f, int64_t batch, int64_t len, double factor) 
   demolish(&b);
 }
 
+/* One element of a projection, in the order of docs/numerics.md. */
+static float project(const float *x, int64_t depth, const attn_weight *w, int64_t column) {
+  const bool fused = isa_is_canonical(attn_isa_name());
+  float sum = 0;
+  for (int64_t k = 0; k < depth;) {
+    float run = 0;
+    for (int64_t end = k + 256; k < end && k < depth; k++) {
+      const float a = x[k];
+      const float b = ((const float *)w->kernel)[k * w->in_stride + column * w->out_stride];
+      run = fused ? fmaf(a, b, run) : a * b + run;
+    }
+    sum = k <= 256 ? run : sum + run;
+  }
+  return w->bias ? sum + ((const float *)w->bias)[column] : sum;
+}
+
+/* Every number of rows, shared by tiles and strips in ever other ways, against a loop. A sequence of one key has
+ * that key's value as its attention. Rows stand against unreadable pages. */
+static void row_counts(const form *f) {
+  enum { ROWS = 70 };
+  built b = build(f);
+  const int64_t d = f->d_model, size = f->head_size;
+  float *x = check_floats((size_t)(ROWS * d)), *want = check_floats((size_t)(ROWS * d));
+  float *value = check_floats((size_t)size);
+  sm_fill(x, (size_t)(ROWS * d), seed + 5, 1.5);
+  for (int64_t r = 0; r < ROWS; r++) {
+    for (int64_t i = 0; i < size; i++) value[i] = project(x + r * d, d, &b.weights.v, i);
+    for (int64_t i = 0; i < d; i++) want[r * d + i] = project(value, size, &b.weights.out, i);
+  }
+  for (int64_t rows = 1; rows <= ROWS; rows += check_brief() && rows > 8 ? 7 : 1) {
+    check_context("%lld rows, d_model %lld", (long long)rows, (long long)d);
+    const size_t bytes = (size_t)(rows * d) * sizeof(float);
+    const guard_side side = rows % 3 ? GUARD_AFTER : GUARD_BEFORE;
+    guarded in = guard_alloc(bytes, side), out = guard_alloc(bytes, side);
+    memcpy(in.data, x, bytes);
+    guard_read_only(&in);
+    attn_layer_params p = ATTN_LAYER_PARAMS_INIT;
+    p.batch = rows;
+    p.len = 1;
+    p.x = in.data;
+    p.y = out.data;
+    p.has_num_threads = true;
+    p.num_threads = 1 + (int32_t)(rows % 3);
+    CHECK_OK(attn_layer_forward(NULL, b.layer, &p));
+    CHECK_BITS(p.y, want, (size_t)(rows * d));
+    CHECK(guard_intact(&in) && guard_intact(&out));
+    guard_free(&in);
+    guard_free(&out);
+  }
+  free(value);
+  free(want);
+  free(x);
+  demolish(&b);
+}
+
 /* Other instruction sets and exp providers; and a layer keeps what it was created with. */
 static void sets_and_providers(void) {
   const form f = {96, 6, 2, 16, true, true, false, true, 0};
@@ -307,6 +363,9 @@ int main(int argc, char **argv) {
   same_bits(&(form){56, 37, 37, 4, true, true, false, true, 0}, 1, 77, 1); /* 56 -> 444 */
   same_bits(&(form){336, 6, 6, 56, false, true, false, true, 0}, 5, 9, 1);
   same_bits(&(form){64, 4, 1, 16, false, false, false, true, 0}, 2, 150, 1);
+  row_counts(&(form){70, 1, 1, 53, false, true, false, true, 0});
+  row_counts(&(form){600, 1, 1, 101, false, false, false, true, 0});
+  row_counts(&(form){29, 1, 1, 1021, false, true, true, true, 0});
   sets_and_providers();
   strides_and_poison();
   dropout();
