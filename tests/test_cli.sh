@@ -82,7 +82,8 @@ done
 check "only $cases layer cases were found" [ "$cases" -ge 21 ]
 
 # Files that this version must run, and others, which must run or name what is missing.
-for name in bigpos d48_dv24 gqa_8_2 hugeneg_ties masked_rows mqa_8_1 noncausal q1_k100 q5_k37 scale_0p3; do
+for name in bigpos d48_dv24 gqa_8_2 hugeneg_ties masked_rows mqa_8_1 noncausal paged_chunk paged_decode \
+  paged_nan_filler q1_k100 q5_k37 scale_0p3 varlen varlen_qk; do
   expect 0 'error   lse against lse_f64' run "$data/core_$name.safetensors"
 done
 for file in "$data"/core_*.safetensors; do
@@ -225,6 +226,54 @@ edit core_gqa_8_2 '"scale":"0.17' '"scale":"0x17'
 expect 1 "'scale' is '0x17.*must be a finite number" run "$work/edited.safetensors"
 edit core_gqa_8_2 '"softcap":"0.0"' '"softcap":"nan"'
 expect 1 "'softcap' is 'nan'; it must be a finite number" run "$work/edited.safetensors"
+edit core_varlen '"cu_seqlens_q"' '"cu_seqlens_x"'
+expect 1 "'cu_seqlens_q' is missing" run "$work/edited.safetensors"
+edit core_varlen '"num_kv_heads":"2"' '"num_kv_heads":"4"'
+expect 1 "'k' has shape \[64,2,32\]; expected \[64,4,32\]" run "$work/edited.safetensors"
+edit core_varlen '"layout":"varlen"' '"layout": "dense"'
+expect 1 "metadata 'B' is missing" run "$work/edited.safetensors"
+edit core_paged_chunk '"block_size":"16"' '"block_size":"15"'
+expect 1 "'k_cache' has shape \[11,16,2,32\]; expected \[11,15,2,32\]" run "$work/edited.safetensors"
+edit core_paged_chunk '"block_size":"16"' '"block_size":"00"'
+expect 1 "'block_size' is '00'; allowed is an integer from 1" run "$work/edited.safetensors"
+edit core_paged_chunk '"B":"4"' '"B":"3"'
+expect 1 "'block_table' has shape \[4,5\]; expected \[3,5\]" run "$work/edited.safetensors"
+edit core_paged_chunk '"seq_lens"' '"seq_lenx"'
+expect 1 "'seq_lens' is missing" run "$work/edited.safetensors"
+edit core_paged_chunk '"v_cache"' '"x_cache"'
+expect 1 "'v_cache' is missing" run "$work/edited.safetensors"
+edit core_paged_chunk '"layout":"paged"' '"layout":"dense"'
+expect 1 "metadata 'Tk' is missing" run "$work/edited.safetensors"
+
+# poke NAME TENSOR INDEX BYTES: a copy of a case with a number of an I32 tensor replaced.
+poke() {
+  cp "$data/$1.safetensors" "$work/edited.safetensors"
+  chmod u+w "$work/edited.safetensors"
+  length=$(od -An -tu8 -N8 "$work/edited.safetensors" | tr -d ' ')
+  begin=$(head -c $((8 + length)) "$work/edited.safetensors" | tr -d ' ' |
+    LC_ALL=C sed "s/.*\"$2\":{[^}]*\"data_offsets\":\[\([0-9]*\),.*/\1/")
+  printf "$4" | dd of="$work/edited.safetensors" bs=1 seek=$((8 + length + begin + 4 * $3)) \
+    conv=notrunc 2>/dev/null
+  check "poke $1 $2" sh -c "! cmp -s '$data/$1.safetensors' '$work/edited.safetensors'"
+}
+poke core_varlen cu_seqlens_q 0 '\001\000\000\000'
+expect 1 'cu_seqlens_q\[0\] is 1; it must be 0' run "$work/edited.safetensors"
+poke core_varlen cu_seqlens_k 2 '\004\000\000\000'
+expect 1 'cu_seqlens_k\[2\] is 4; allowed: 5 ... 64' run "$work/edited.safetensors"
+poke core_varlen cu_seqlens_k 4 '\077\000\000\000'
+expect 1 'cu_seqlens_k\[4\] is 63; the last must be kv_len, 64' run "$work/edited.safetensors"
+poke core_varlen cu_seqlens_q 3 '\377\377\377\377'
+expect 1 'cu_seqlens_q\[3\] is -1; allowed: 5 ... 64' run "$work/edited.safetensors"
+poke core_paged_chunk seq_lens 1 '\377\377\377\377'
+expect 1 'seq_lens\[1\] is -1; allowed is 0 to 80' run "$work/edited.safetensors"
+poke core_paged_chunk seq_lens 3 '\121\000\000\000'
+expect 1 'seq_lens\[3\] is 81; allowed is 0 to 80, what 5 blocks of 16 hold' run "$work/edited.safetensors"
+poke core_paged_chunk seq_lens 1 '\021\000\000\000' # 17: a second block, which it lacks
+expect 1 'block_table\[1\]\[1\] is -1; allowed is 0 to 10' run "$work/edited.safetensors"
+poke core_paged_chunk block_table 3 '\013\000\000\000'
+expect 1 'block_table\[0\]\[3\] is 11; allowed is 0 to 10' run "$work/edited.safetensors"
+poke core_paged_chunk block_table 4 '\013\000\000\000' # of no use, so it does not matter
+expect 0 'o against o_f64' run "$work/edited.safetensors"
 edit core_gqa_8_2 '"window_left":"-1"' '"window_left":"-2"'
 expect 1 "'window_left' is '-2'" run "$work/edited.safetensors"
 
