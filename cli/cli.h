@@ -28,8 +28,9 @@ typedef struct options {
   int64_t kv_heads, head_size;
   bool causal, allow_other;
   int64_t batch, len; /* attn plan */
-  bool has_kv_len;
+  bool has_batch, has_kv_len;
   int64_t kv_len;
+  const char *lens; /* in the place of batch, len and kv_len; NULL: not given */
 } options;
 
 /* Parses what follows the command. Returns 0, or an exit code after it has said why. Sets

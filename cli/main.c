@@ -10,7 +10,7 @@
 static const char usage[] =
     "usage: attn run CASE.safetensors [-o OUT.safetensors] [options]\n"
     "       attn run --weights W.safetensors --input X.safetensors --heads N [options]\n"
-    "       attn plan --heads N --head-size N --len N [options]\n"
+    "       attn plan --heads N --head-size N --len N | --lens Q:K,... [options]\n"
     "       attn info [--json] [options]\n"
     "       attn --help | --version\n";
 
@@ -46,6 +46,9 @@ static const char help[] =
     "\n"
     "With plan: also --batch N, --kv-heads N, --kv-len N, --no-causal; --threads N shows that "
     "count.\n"
+    "  --lens Q:K,...     a batch of unequal sequences, each with its queries and keys; Q:KxN\n"
+    "                     stands for N of them: 512:4096,1:1024x15 is a chunk of a prompt beside\n"
+    "                     15 sequences that get one more token each\n"
     "\n"
     "Files may hold F32, F64, F16 or BF16; all is computed in float.\n"
     "Exit status: 0 done and right, 1 bad data or an error above the tolerance, 2 bad usage, 3 the "

@@ -70,7 +70,8 @@ enum {
   /* Only for attn plan. */
   OPT_BATCH,
   OPT_LEN,
-  OPT_KV_LEN
+  OPT_KV_LEN,
+  OPT_LENS
 };
 
 #define INFO_OPTIONS                                                                               \
@@ -101,6 +102,7 @@ static const struct option plan_options[] = {INFO_OPTIONS,
                                              {"head-size", required_argument, NULL, OPT_HEAD_SIZE},
                                              {"len", required_argument, NULL, OPT_LEN},
                                              {"kv-len", required_argument, NULL, OPT_KV_LEN},
+                                             {"lens", required_argument, NULL, OPT_LENS},
                                              {"no-causal", no_argument, NULL, OPT_NO_CAUSAL},
                                              {NULL, 0, NULL, 0}};
 
@@ -135,7 +137,11 @@ static int set_option(int option, options *o, bool *help) {
     code = set_int("head-size", optarg, 1024, &o->head_size);
     o->has_head_size = true;
     break;
-  case OPT_BATCH: code = set_int("batch", optarg, 1048576, &o->batch); break;
+  case OPT_LENS: o->lens = optarg; break;
+  case OPT_BATCH:
+    code = set_int("batch", optarg, 1048576, &o->batch);
+    o->has_batch = true;
+    break;
   case OPT_LEN: code = set_int("len", optarg, INT32_MAX, &o->len); break;
   case OPT_KV_LEN:
     code = set_int("kv-len", optarg, INT32_MAX, &o->kv_len);
@@ -195,7 +201,11 @@ int options_parse_plan(int argc, char **argv, options *o, bool *help) {
   if (optind < argc)
     return fail(EXIT_BAD_USAGE, "'%s' is too much; attn plan takes options only", argv[optind]);
   if (o->heads == 0) return fail(EXIT_BAD_USAGE, "--heads is missing");
-  if (o->len == 0) return fail(EXIT_BAD_USAGE, "--len is missing");
+  const char *alike = o->has_batch ? "batch" : o->has_kv_len ? "kv-len" : o->len ? "len" : NULL;
+  if (o->lens != NULL && alike != NULL)
+    return fail(EXIT_BAD_USAGE, "--%s does not go with --lens", alike);
+  if (o->lens == NULL && o->len == 0)
+    return fail(EXIT_BAD_USAGE, "--len is missing, or --lens for unequal sequences");
   if (!o->has_head_size) return fail(EXIT_BAD_USAGE, "--head-size is missing");
   return 0;
 }

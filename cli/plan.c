@@ -10,8 +10,9 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MAX_RUNNERS = 1024, MAX_TASKS = 1 << 20 };
+enum { MAX_RUNNERS = 1024, MAX_TASKS = 1 << 20, MAX_SEQUENCES = 1 << 20 };
 
 typedef struct outcome {
   int32_t threads;
@@ -37,19 +38,89 @@ static double simulate(const attn_plan *plan, int32_t threads, double *total, do
   return last;
 }
 
-static int plan_for(const options *o, int32_t threads, outcome *out) {
+/* ---- unequal sequences ---- */
+
+/* The number that `text` begins with, and what follows it; NULL when there is none, or one out of range. */
+static const char *leading_int(const char *text, int64_t least, int64_t *value) {
+  char digits[16];
+  const size_t length = strspn(text, "0123456789");
+  if (length == 0 || length >= sizeof(digits)) return NULL;
+  memcpy(digits, text, length);
+  digits[length] = '\0';
+  return parse_int(digits, least, INT32_MAX, value) ? text + length : NULL;
+}
+
+/* An item "Q:K" or "Q:KxN" and what follows it; NULL when it is malformed. */
+static const char *leading_item(const char *text, int64_t *q, int64_t *k, int64_t *times) {
+  *times = 1;
+  text = leading_int(text, 0, q);
+  if (text == NULL || *text != ':') return NULL;
+  text = leading_int(text + 1, 0, k);
+  if (text != NULL && *text == 'x') text = leading_int(text + 1, 1, times);
+  if (text == NULL || *text == '\0') return text;
+  return *text == ',' && text[1] != '\0' ? text + 1 : NULL;
+}
+
+typedef struct lens {
+  int32_t *q, *k; /* one array: k behind q */
+  int64_t count, most_q, most_k;
+} lens;
+
+/* Counts the sequences, and stores their lengths where there is room. */
+static int read_lens(const char *text, lens *l) {
+  l->count = 0;
+  for (const char *item = text; *item != '\0';) {
+    int64_t q, k, times;
+    const char *next = leading_item(item, &q, &k, &times);
+    if (next == NULL)
+      return fail(EXIT_BAD_USAGE,
+                  "--lens has '%s'; allowed are Q:K and Q:KxN, with commas between them", item);
+    if (times > MAX_SEQUENCES - l->count)
+      return fail(EXIT_BAD_USAGE, "--lens has more than %d sequences", MAX_SEQUENCES);
+    for (int64_t i = 0; i < times && l->q != NULL; i++) {
+      l->q[l->count + i] = (int32_t)q;
+      l->k[l->count + i] = (int32_t)k;
+    }
+    l->count += times;
+    if (q > l->most_q) l->most_q = q;
+    if (k > l->most_k) l->most_k = k;
+    item = next;
+  }
+  return l->count > 0 ? 0 : fail(EXIT_BAD_USAGE, "--lens is empty; it must hold Q:K");
+}
+
+static int make_lens(const char *text, lens *l) {
+  int code = read_lens(text, l);
+  if (code != 0) return code;
+  l->q = malloc(2 * (size_t)l->count * sizeof(*l->q));
+  if (l->q == NULL)
+    return fail(EXIT_BAD_DATA, "out of memory for %lld sequences", (long long)l->count);
+  l->k = l->q + l->count;
+  return read_lens(text, l);
+}
+
+/* ---- the plan ---- */
+
+static attn_params params_of(const options *o, const lens *l) {
   /* A plan does not look at arrays, but wants to be told where they are. */
   static float nowhere;
   attn_params p = ATTN_PARAMS_INIT;
-  p.batch = o->batch;
+  p.batch = l->q != NULL ? l->count : o->batch;
   p.q_heads = o->heads;
   p.kv_heads = o->has_kv_heads ? o->kv_heads : o->heads;
-  p.q_len = o->len;
-  p.kv_len = o->has_kv_len ? o->kv_len : o->len;
+  p.q_len = l->q != NULL ? l->most_q : o->len;
+  p.kv_len = l->q != NULL ? l->most_k : o->has_kv_len ? o->kv_len : o->len;
+  p.lengths.q_lens = l->q;
+  p.lengths.kv_lens = l->k;
   p.head_size = p.value_size = o->head_size;
   p.q = p.k = p.v = (attn_input){&nowhere, 1, 1, 1, 1};
   p.o = (attn_output){&nowhere, 1, 1, 1, 1};
   p.causal = o->causal;
+  return p;
+}
+
+static int plan_for(const attn_params *params, int32_t threads, outcome *out) {
+  attn_params p = *params;
   p.has_num_threads = true;
   p.num_threads = threads;
   attn_plan *plan;
@@ -83,12 +154,15 @@ static json_t *to_json(const outcome *o) {
 }
 
 int command_plan(const options *o) {
+  lens l = {NULL, NULL, 0, 0, 0};
   int code = options_select(o);
+  if (code == 0 && o->lens != NULL) code = make_lens(o->lens, &l);
+  const attn_params params = params_of(o, &l);
   json_t *list = o->json && code == 0 ? json_array() : NULL;
   const int32_t least = o->has_threads ? o->threads : 1, most = o->has_threads ? o->threads : 256;
   for (int32_t threads = least; threads <= most && code == 0; threads *= 2) {
     outcome out = {0};
-    code = plan_for(o, threads, &out);
+    code = plan_for(&params, threads, &out);
     if (code != 0) break;
     if (!o->json && threads == least)
       printf("threads    tasks       makespan          bound      ratio  speed-up\n");
@@ -102,5 +176,6 @@ int command_plan(const options *o) {
     printf("\n");
   }
   json_decref(list);
+  free(l.q);
   return code;
 }

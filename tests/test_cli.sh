@@ -338,6 +338,31 @@ for shape in '--heads 8 --head-size 128 --len 2048' '--heads 4 --head-size 64 --
   expect 0 '^threads' plan $shape
   check "plan $shape is even" plan_ratios
 done
+# Sequences of unequal lengths: decodes alone (more threads want more chunks of keys than there are), and beside a
+# chunk of a prompt.
+decodes=1:16,1:307,1:598,1:890,1:1181,1:1473,1:1764,1:2056,1:2347,1:2638,1:2930,1:3221,1:3513,1:3804,1:4096
+for threads in 1 2 4 8 16 32 64; do
+  for lens in "$decodes" "512:4096,$decodes"; do
+    [ $threads -le 8 ] || [ "$lens" != "$decodes" ] || continue
+    expect 0 '"ratio"' plan --heads 9 --kv-heads 3 --head-size 64 --lens "$lens" --threads $threads --json
+    check "plan $lens for $threads threads is even" below "$(number "$work/out" ratio)" 1.05
+  done
+done
+plan_rows() { sed 1d "$work/out"; }
+expect 0 '^threads' plan --heads 2 --head-size 8 --lens 3:700x5
+plan_rows >"$work/lens"
+expect 0 '^threads' plan --heads 2 --head-size 8 --len 3 --kv-len 700 --batch 5
+plan_rows >"$work/alike"
+check "--lens 3:700x5 is not a batch of 5" cmp "$work/lens" "$work/alike"
+expect 0 '^ *1 *0 ' plan --heads 2 --head-size 8 --lens 0:700,0:0
+for bad in 3 3: :3 3:4: 3:4x 3:4x0 -1:3 3:-1 3:4, ,3:4 3:4,,3:4 '3:4 ' 3.0:4 3:2147483648 3:4y2; do
+  expect 2 "lens has '.*'; allowed are Q:K and Q:KxN" plan --heads 2 --head-size 8 --lens "$bad"
+done
+expect 2 'lens is empty' plan --heads 2 --head-size 8 --lens ''
+expect 2 'lens has more than 1048576 sequences' plan --heads 2 --head-size 8 --lens 1:1x1048576,1:1
+expect 2 'len does not go with --lens' plan --heads 2 --head-size 8 --lens 1:1 --len 3
+expect 2 'kv-len does not go with --lens' plan --heads 2 --head-size 8 --lens 1:1 --kv-len 3
+expect 2 'batch does not go with --lens' plan --heads 2 --head-size 8 --lens 1:1 --batch 1
 expect 0 '"makespan"' plan --json --threads 3 --heads 2 --head-size 8 --len 10
 expect 2 '--heads is missing' plan --len 3 --head-size 8
 expect 2 '--len is missing' plan --heads 3 --head-size 8
