@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* Caches: their shape, their memory, and what can be asked of them. */
+
+#include "cache.h"
+
+#include "context.h"
+#include "problem.h"
+#include "status.h"
+#include "threads.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { SMALL_PAGE = 4096, HUGE_PAGE = 2 << 20 };
+
+int32_t attn_cache_threads(int64_t floats, int32_t most) {
+  const int64_t worth = 16; /* a float moved takes as long as so many multiply-adds */
+  return attn_threads_for((double)(floats * worth), most);
+}
+
+attn_status attn_cache_check_handle(const attn_cache *cache) {
+  return cache ? ATTN_OK
+               : attn_fail(ATTN_INVALID_ARGUMENT, "cache is NULL; it must be a cache's handle");
+}
+
+attn_status attn_cache_check_sequence(const attn_cache *cache, const char *name, int64_t sequence) {
+  return attn_check_extent(name, sequence, 0, cache->config.max_sequences - 1);
+}
+
+/* ---- shape ---- */
+
+static attn_status check_storage(const attn_cache_config *c) {
+  const char *name = attn_dtype_name(c->dtype);
+  if (c->dtype == ATTN_F32) return ATTN_OK;
+  if (name) {
+    return attn_fail(ATTN_UNSUPPORTED, "dtype is %s; caches hold F32 in this version", name);
+  }
+  return attn_fail(ATTN_INVALID_ARGUMENT, "dtype is %d; it must be an attn_dtype", (int)c->dtype);
+}
+
+/* Fills in what is optional. */
+static attn_status resolve_lengths(attn_cache_config *c) {
+  attn_status status = ATTN_OK;
+  if (c->has_pages) {
+    status = attn_check_extent("page_size", c->page_size, 1, ATTN_MAX_EXTENT);
+    if (!status) status = attn_check_extent("num_pages", c->num_pages, 1, ATTN_MAX_EXTENT);
+  }
+  if (!status && c->has_window) {
+    status = attn_check_extent("window", c->window, 1, ATTN_MAX_EXTENT);
+  }
+  if (status) return status;
+  if (!c->has_capacity && c->has_window) {
+    c->capacity = c->window;
+  } else if (!c->has_capacity && c->has_pages) {
+    const int64_t all = c->num_pages * c->page_size;
+    c->capacity = all < ATTN_MAX_EXTENT ? all : ATTN_MAX_EXTENT;
+  } else if (!c->has_capacity) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "has_capacity is false; a cache without pages or window needs a capacity");
+  }
+  c->has_capacity = true;
+  return attn_check_extent("capacity", c->capacity, c->has_window ? c->window : 1, ATTN_MAX_EXTENT);
+}
+
+static attn_status resolve(const attn_cache_config *given, attn_cache_config *c) {
+  *c = (attn_cache_config)ATTN_CACHE_CONFIG_INIT;
+  attn_status status = attn_copy_params("config", c, sizeof(*c), given);
+  if (!status) status = check_storage(c);
+  if (!status) status = attn_check_extent("kv_heads", c->kv_heads, 1, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_extent("head_size", c->head_size, 1, ATTN_MAX_HEAD_SIZE);
+  if (status) return status;
+  if (!c->has_value_size) c->value_size = c->head_size;
+  c->has_value_size = true;
+  status = attn_check_extent("value_size", c->value_size, 1, ATTN_MAX_HEAD_SIZE);
+  if (!status) status = attn_check_extent("max_sequences", c->max_sequences, 1, ATTN_MAX_EXTENT);
+  if (!status) status = resolve_lengths(c);
+  if (!status) status = attn_check_threads(c->has_num_threads, c->num_threads, &c->num_threads);
+  c->has_num_threads = true;
+  return status;
+}
+
+/* Entries of a table so that the keys that may be held at once never meet in one: a run of n keys touches
+ * (n - 2) / page_size + 2 pages at most when it may begin anywhere, as in a ring. */
+static int64_t table_width(const attn_cache_config *c) {
+  if (!c->has_pages) return 1;
+  if (!c->has_window) return (c->capacity + c->page_size - 1) / c->page_size;
+  return (c->capacity + c->page_size - 2) / c->page_size + 1;
+}
+
+/* Adds a * b elements of `size` bytes, aligned; the offset of the first. */
+static size_t place(size_t *bytes, bool *fits, size_t a, size_t b, size_t size) {
+  const size_t offset = *bytes;
+  size_t more;
+  if (__builtin_mul_overflow(a, b, &more) || __builtin_mul_overflow(more, size, &more) ||
+      more > PTRDIFF_MAX / 2 || offset > PTRDIFF_MAX / 2) {
+    *fits = false;
+    return 0;
+  }
+  *bytes = offset + attn_align(more);
+  return offset;
+}
+
+/* Derives the shape, and where in `memory` (NULL: not yet known) the arrays lie. */
+static attn_status lay_out(attn_cache *cache, char *memory) {
+  const attn_cache_config *c = &cache->config;
+  cache->page_size = c->has_pages ? c->page_size : c->capacity;
+  cache->num_pages = c->has_pages ? c->num_pages : c->max_sequences;
+  cache->table_width = table_width(c);
+  const size_t sequences = (size_t)c->max_sequences, pages = (size_t)cache->num_pages;
+  /* kv_heads, page_size < 2^31 and head_size <= 2^10 */
+  size_t slots = (size_t)c->kv_heads * (size_t)cache->page_size, bytes = 0;
+  bool fits = slots < (size_t)PTRDIFF_MAX >> 12;
+  if (!fits) slots = 0;
+  cache->k_page = (int64_t)slots * c->head_size;
+  cache->v_page = (int64_t)slots * c->value_size;
+  const size_t at[] = {
+      place(&bytes, &fits, pages, (size_t)cache->k_page, sizeof(float)),
+      place(&bytes, &fits, pages, (size_t)cache->v_page, sizeof(float)),
+      place(&bytes, &fits, sequences, (size_t)cache->table_width, sizeof(int32_t)),
+      place(&bytes, &fits, sequences, 1, sizeof(int32_t)),
+      place(&bytes, &fits, sequences, 1, sizeof(int32_t)),
+      place(&bytes, &fits, sequences, 1, sizeof(int32_t)),
+      place(&bytes, &fits, sequences, 1, sizeof(int32_t)),
+      place(&bytes, &fits, pages, 1, sizeof(int32_t)),
+      place(&bytes, &fits, pages, 1, sizeof(int32_t)),
+  };
+  if (!fits || bytes > PTRDIFF_MAX / 2) {
+    return attn_fail(ATTN_OUT_OF_MEMORY, "a cache of this shape takes more than 2^62 bytes");
+  }
+  cache->bytes = bytes + ATTN_ALIGNMENT - 1; /* the caller's memory may begin anywhere */
+  if (!memory) return ATTN_OK;
+  memory += -(uintptr_t)memory % ATTN_ALIGNMENT;
+  cache->k = (float *)(memory + at[0]);
+  cache->v = (float *)(memory + at[1]);
+  int32_t **arrays[] = {&cache->tables, &cache->lengths, &cache->starts, &cache->lost,
+                        &cache->staged, &cache->users,   &cache->free};
+  for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
+    *arrays[i] = (int32_t *)(memory + at[i + 2]);
+  }
+  return ATTN_OK;
+}
+
+attn_status attn_cache_bytes(const attn_cache_config *config, size_t *bytes) {
+  attn_cache cache = {0};
+  attn_status status = resolve(config, &cache.config);
+  if (!status) status = lay_out(&cache, NULL);
+  if (status) return status;
+  if (!bytes) return attn_fail(ATTN_INVALID_ARGUMENT, "bytes is NULL; it must point to a size_t");
+  *bytes = cache.bytes;
+  return ATTN_OK;
+}
+
+/* ---- memory ---- */
+
+static void touch(void *user, int64_t piece, int32_t runner) {
+  (void)runner;
+  const attn_cache *cache = user;
+  const size_t begin = (size_t)piece * HUGE_PAGE, left = cache->bytes - begin;
+  volatile char *memory = (char *)cache->k + begin;
+  for (size_t i = 0; i < (left < HUGE_PAGE ? left : HUGE_PAGE); i += SMALL_PAGE) memory[i] = 0;
+}
+
+/* From the system, beginning where a huge page may. */
+static char *map_memory(attn_cache *cache) {
+  const size_t align = cache->bytes >= HUGE_PAGE ? HUGE_PAGE : ATTN_ALIGNMENT;
+  cache->map_bytes = cache->bytes + align;
+  cache->map =
+      mmap(NULL, cache->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (cache->map == MAP_FAILED) {
+    cache->map = NULL;
+    return NULL;
+  }
+  char *memory = (char *)cache->map + -(uintptr_t)cache->map % align;
+  if (align == HUGE_PAGE) madvise(memory, cache->bytes, MADV_HUGEPAGE); /* does no harm to fail */
+  return memory;
+}
+
+static attn_status find_memory(attn_cache *cache) {
+  const attn_cache_config *c = &cache->config;
+  char *memory = c->memory;
+  if (memory && c->memory_size < cache->bytes) {
+    return attn_fail(ATTN_INVALID_ARGUMENT, "memory_size is %zu; this cache takes %zu bytes",
+                     c->memory_size, cache->bytes);
+  }
+  if (!memory) memory = map_memory(cache);
+  if (!memory) {
+    return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a cache of %zu bytes", cache->bytes);
+  }
+  const attn_status status = lay_out(cache, memory);
+  if (status || !cache->map) return status;
+  /* Where memory is near one node, the thread that first touches a page decides which. */
+  const int32_t threads =
+      attn_cache_threads((int64_t)(cache->bytes / sizeof(float)), c->num_threads);
+  return attn_run_tasks(threads, (int64_t)((cache->bytes + HUGE_PAGE - 1) / HUGE_PAGE), touch,
+                        cache, NULL, NULL);
+}
+
+static void make_empty(attn_cache *cache) {
+  const size_t sequences = (size_t)cache->config.max_sequences;
+  const int64_t pages = cache->num_pages;
+  memset(cache->lengths, 0, sequences * sizeof(int32_t));
+  memset(cache->starts, 0, sequences * sizeof(int32_t));
+  memset(cache->lost, 0, sequences * sizeof(int32_t));
+  memset(cache->staged, 0, sequences * sizeof(int32_t));
+  memset(cache->users, 0, (size_t)pages * sizeof(int32_t));
+  for (int64_t i = 0; i < pages; i++) cache->free[i] = (int32_t)(pages - 1 - i); /* 0 comes first */
+  cache->num_free = pages;
+}
+
+attn_status attn_cache_create(const attn_cache_config *config, attn_cache **cache) {
+  attn_cache made = {0};
+  attn_status status = resolve(config, &made.config);
+  if (!status) status = lay_out(&made, NULL);
+  if (status) return status;
+  if (!cache) return attn_fail(ATTN_INVALID_ARGUMENT, "cache is NULL; it must point to a handle");
+  attn_cache *kept = malloc(sizeof(*kept));
+  if (!kept) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a cache's handle");
+  *kept = made;
+  status = find_memory(kept);
+  if (status) {
+    attn_cache_destroy(kept);
+    return status;
+  }
+  make_empty(kept);
+  *cache = kept;
+  return ATTN_OK;
+}
+
+void attn_cache_destroy(attn_cache *cache) {
+  if (!cache) return;
+  if (cache->map) munmap(cache->map, cache->map_bytes);
+  free(cache);
+}
+
+/* ---- what can be asked ---- */
+
+int64_t attn_cache_length(const attn_cache *cache, int64_t sequence) {
+  if (!cache || sequence < 0 || sequence >= cache->config.max_sequences) return -1;
+  return cache->lengths[sequence];
+}
+
+attn_status attn_cache_get_usage(const attn_cache *cache, attn_cache_usage *usage) {
+  attn_cache_usage u = ATTN_CACHE_USAGE_INIT;
+  attn_status status = attn_cache_check_handle(cache);
+  if (status) return status;
+  u.bytes = cache->bytes;
+  u.num_pages = cache->num_pages;
+  u.pages_in_use = cache->num_pages - cache->num_free;
+  u.bytes_in_use = (size_t)u.pages_in_use * (size_t)(cache->k_page + cache->v_page) * sizeof(float);
+  return attn_copy_out("usage", usage, &u, sizeof(u));
+}
+
+attn_status attn_cache_get_config(const attn_cache *cache, attn_cache_config *config) {
+  const attn_status status = attn_cache_check_handle(cache);
+  return status ? status : attn_copy_out("config", config, &cache->config, sizeof(*config));
+}
+
+/* ---- views ---- */
+
+size_t attn_cache_view_room(const attn_cache *cache, int64_t batch) {
+  if (!cache || batch < 0) return 0;
+  return (size_t)batch * (size_t)(cache->table_width + (cache->config.has_window ? 2 : 1));
+}
+
+static int64_t listed(const int32_t *sequences, int64_t i) { return sequences ? sequences[i] : i; }
+
+/* Rows of q of the i-th sequence of a view. */
+static int64_t query_rows(const attn_params *p, int64_t i) {
+  const attn_lengths *l = &p->lengths;
+  if (l->q_lens) return l->q_lens[i];
+  return l->cu_seqlens_q ? (int64_t)l->cu_seqlens_q[i + 1] - l->cu_seqlens_q[i] : p->q_len;
+}
+
+static attn_status check_listed(const attn_cache *cache, const int32_t *sequences, int64_t i,
+                                const attn_params *p) {
+  const int64_t s = listed(sequences, i), last = cache->config.max_sequences - 1;
+  if (s < 0 || s > last) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64, i, s, last);
+  }
+  if (cache->starts[s] == 0 || query_rows(p, i) <= 1) return ATTN_OK;
+  return attn_fail(ATTN_UNSUPPORTED,
+                   "q_len of sequence %" PRId64 " is %" PRId64 "; allowed: 1, since %" PRId32
+                   " keys have left its window",
+                   s, query_rows(p, i), cache->starts[s]);
+}
+
+static attn_status check_size(const char *name, int64_t given, int64_t ours) {
+  if (given == 0 || given == ours) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "%s is %" PRId64 "; the cache has %" PRId64 " (0 takes it over)", name, given,
+                   ours);
+}
+
+static attn_status check_view(const attn_cache *cache, int64_t batch, const int32_t *sequences,
+                              const attn_params *p) {
+  attn_status status = attn_cache_check_handle(cache);
+  if (status) return status;
+  if (!p) return attn_fail(ATTN_INVALID_ARGUMENT, "params is NULL; it must point to a struct");
+  if (p->struct_size < sizeof(*p)) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "params.struct_size is %zu; a view needs the %zu bytes of ATTN_PARAMS_INIT",
+                     p->struct_size, sizeof(*p));
+  }
+  status = attn_check_extent("batch", batch, 0,
+                             sequences ? ATTN_MAX_EXTENT : cache->config.max_sequences);
+  if (!status) status = check_size("head_size", p->head_size, cache->config.head_size);
+  if (!status) status = check_size("value_size", p->value_size, cache->config.value_size);
+  for (int64_t i = 0; i < batch && !status; i++) status = check_listed(cache, sequences, i, p);
+  return status;
+}
+
+static bool consecutive(const int32_t *sequences, int64_t batch) {
+  for (int64_t i = 1; sequences && i < batch; i++) {
+    if (sequences[i] != sequences[0] + i) return false;
+  }
+  return true;
+}
+
+/* Tables, lengths and starts of the listed sequences, one array behind the other. */
+static void copy_tables(const attn_cache *cache, int64_t batch, const int32_t *sequences,
+                        int32_t *room, attn_params *p) {
+  const int64_t width = cache->table_width;
+  int32_t *lengths = room + batch * width, *starts = lengths + batch;
+  for (int64_t i = 0; i < batch; i++) {
+    const int32_t s = sequences[i];
+    const int64_t used = (cache->lengths[s] + cache->page_size - 1) / cache->page_size;
+    memcpy(room + i * width, cache->tables + s * width,
+           (size_t)(used < width ? used : width) * sizeof(int32_t));
+    lengths[i] = cache->lengths[s];
+    if (cache->config.has_window) starts[i] = cache->starts[s];
+  }
+  p->pages.table = room;
+  p->lengths.kv_lens = lengths;
+  p->lengths.kv_starts = cache->config.has_window ? starts : NULL;
+}
+
+static void use_tables(const attn_cache *cache, int64_t first, attn_params *p) {
+  p->pages.table = cache->tables + first * cache->table_width;
+  p->lengths.kv_lens = cache->lengths + first;
+  p->lengths.kv_starts = cache->config.has_window ? cache->starts + first : NULL;
+}
+
+attn_status attn_cache_view(const attn_cache *cache, int64_t batch, const int32_t *sequences,
+                            int32_t *room, size_t room_size, attn_params *params) {
+  const attn_status status = check_view(cache, batch, sequences, params);
+  if (status) return status;
+  const attn_cache_config *c = &cache->config;
+  const bool copy = !consecutive(sequences, batch);
+  const size_t needed = attn_cache_view_room(cache, batch);
+  if (copy && (!room || room_size < needed)) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "room_size is %zu; the tables of these %" PRId64 " sequences take %zu",
+                     room ? room_size : 0, batch, needed);
+  }
+  int64_t longest = 0;
+  for (int64_t i = 0; i < batch; i++) {
+    const int64_t length = cache->lengths[listed(sequences, i)];
+    if (length > longest) longest = length;
+  }
+  attn_params *p = params;
+  p->batch = batch;
+  p->kv_heads = c->kv_heads;
+  p->kv_len = longest;
+  p->head_size = c->head_size;
+  p->value_size = c->value_size;
+  p->k = (attn_input){cache->k, cache->k_page, cache->page_size * c->head_size, c->head_size, 1};
+  p->v = (attn_input){cache->v, cache->v_page, cache->page_size * c->value_size, c->value_size, 1};
+  p->lengths.cu_seqlens_k = p->lengths.left_padding = NULL;
+  p->pages.table_stride = p->pages.table_width = cache->table_width;
+  p->pages.page_size = cache->page_size;
+  p->pages.num_pages = cache->num_pages;
+  if (copy) {
+    copy_tables(cache, batch, sequences, room, p);
+  } else {
+    use_tables(cache, batch > 0 ? listed(sequences, 0) : 0, p);
+  }
+  return ATTN_OK;
+}
