@@ -42,16 +42,24 @@ typedef struct tile {
   prefetch next;
 } tile;
 
-V_INLINE void tile_run(tile_acc *acc, const tile *t) {
+V_INLINE void tile_run_ahead(tile_acc *acc, const tile *t) {
   const float *left[V_ROWS];
   prefetch next = t->next;
   V_UNROLL for (int r = 0; r < V_ROWS; r++) left[r] = t->left[r];
-  tile_zero(acc);
   for (int64_t k = 0; k < t->depth; k += next.steps) {
     const int64_t rest = t->depth - k, steps = rest < next.steps ? rest : next.steps;
     prefetch_step(&next);
     tile_accumulate_from(acc, 0, left, 1, t->w + k * V_TILE, steps);
     V_UNROLL for (int r = 0; r < V_ROWS; r++) left[r] += steps;
+  }
+}
+
+V_INLINE void tile_run(tile_acc *acc, const tile *t) {
+  tile_zero(acc);
+  if (t->next.lines == 0) {
+    tile_accumulate_from(acc, 0, t->left, 1, t->w, t->depth);
+  } else {
+    tile_run_ahead(acc, t);
   }
   if (!t->sums) return;
   V_UNROLL for (int r = 0; r < V_ROWS; r++) {
