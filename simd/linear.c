@@ -4,9 +4,9 @@
 /* The projection kernel, y = x W + b, on the same register tile as attention: X is broadcast where
  * it lies, W comes in panels of V_TILE columns. One panel's run of ATTN_DOT_RUN rows stays in the
  * first cache level (24 KiB with AVX2) while all rows of X pass by. Where rows are few, those that do not
- * fill a tile run as a strip over several panels. Runs are joined by addition in
- * order, the bias joins last (docs/numerics.md); sums wait in dense scratch, since the pieces of rows of
- * y lie pages apart, on few cache sets. Compiled once per instruction set. */
+ * fill a tile run as a strip over several panels. Runs are joined by addition in order, the bias joins
+ * last (docs/numerics.md); sums wait in dense scratch, since the pieces of rows of y lie pages apart, on
+ * few cache sets. Compiled once per instruction set. */
 
 #include "body.h"
 #include "phase.h"
