@@ -51,9 +51,10 @@ typedef struct attn_cache_config {
   bool has_capacity;
   int64_t capacity;
 
-  /** A ring: only the last `window` keys of a sequence are seen, as by queries that look at themselves and
-   *  window - 1 keys to the left; older ones are overwritten, or their pages used again. Length and positions go on
-   *  counting, up to 2^31 - 1. See attn_cache_append(). */
+  /** A ring: only the last `window` keys of a sequence are seen, as by queries that look at themselves
+   *  and window - 1 keys to the left; older ones are overwritten, or their pages used again. Length and
+   *  positions go on counting, up to 2^31 - 1. In pages, n keys lie in (n + page_size - 2) / page_size + 1 at
+   *  most. See attn_cache_append(). */
   bool has_window;
   int64_t window; /**< >= 1 */
 
