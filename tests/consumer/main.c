@@ -5,6 +5,7 @@
  * wrong. */
 
 #include <attn/attn.h>
+#include <attn/cache.h>
 #include <attn/layer.h>
 #include <attn/safetensors.h>
 #include <stdio.h>
@@ -51,8 +52,19 @@ static int layer(void) {
   return printf("the layer's output is all zeros\n"), 1;
 }
 
+static int cache(void) {
+  attn_cache_config config = ATTN_CACHE_CONFIG_INIT;
+  config.kv_heads = config.head_size = config.max_sequences = config.capacity = 1;
+  config.has_capacity = true;
+  attn_cache *made = NULL;
+  if (attn_cache_create(&config, &made) != ATTN_OK) return printf("%s\n", attn_last_error()), 1;
+  const int64_t length = attn_cache_length(made, 0);
+  attn_cache_destroy(made);
+  return length != 0;
+}
+
 int main(void) {
-  if (prefix_means() || layer()) return 1;
+  if (prefix_means() || layer() || cache()) return 1;
   if (strcmp(attn_dtype_name(ATTN_F32), "F32") != 0) return 1;
   printf("attn %s on %s: prefix means are exact\n", attn_version(), attn_isa_name());
   return 0;
