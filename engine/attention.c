@@ -15,11 +15,15 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+/* Keys and values of more than that come from memory, whatever the caches. */
+enum { STREAM_BYTES = 16 << 20 };
+
 struct attn_plan {
   attn_problem problem;
   attn_schedule schedule;
   size_t runner_bytes;  /* workspace of one runner, aligned */
   int64_t state_floats; /* per lane, at most */
+  bool streaming;       /* keys come from memory */
   float *states;        /* as the schedule numbers them */
   atomic_int *pending;  /* per row of the schedule: pieces not yet done */
 };
@@ -54,6 +58,7 @@ static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t thre
   plan->problem.kernels = kernels;
   plan->problem.params.num_threads = threads;
   attn_schedule_make(&plan->problem, cuts, &plan->schedule);
+  plan->streaming = attn_problem_kv_bytes(&plan->problem) > STREAM_BYTES;
   plan->runner_bytes = 0;
   for (int64_t i = 0; i < plan->schedule.count; i++) {
     const attn_cut *c = attn_schedule_cut(&plan->schedule, i);
@@ -157,6 +162,7 @@ static void run_task(attn_plan *plan, int64_t i, void *workspace) {
   const attn_sequence sequence = attn_problem_sequence(&plan->problem, share.n);
   const attn_dropout_lanes lanes = {&plan->problem, &sequence, share.n, share.kv_head};
   attn_attention_task task = task_of(&plan->problem, &share, &sequence);
+  task.streaming = plan->streaming;
   if (plan->problem.dropout) {
     task.dropout = attn_dropout_keep;
     task.dropout_user = &lanes;

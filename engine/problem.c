@@ -347,3 +347,16 @@ double attn_problem_cost(const attn_problem *problem) {
   attn_fpmode_leave(mode);
   return cost;
 }
+
+int64_t attn_problem_kv_bytes(const attn_problem *problem) {
+  const attn_params *p = &problem->params;
+  int64_t keys = 0;
+  for (int64_t n = 0; n < (problem->ragged ? p->batch : 1); n++) {
+    const attn_sequence s = attn_problem_sequence(problem, n);
+    keys += s.kv_len - s.kv_begin;
+  }
+  if (!problem->ragged) keys *= p->batch;
+  const int64_t heads = p->kv_heads * (p->head_size + p->value_size) * (int64_t)sizeof(float);
+  int64_t bytes;
+  return __builtin_mul_overflow(keys, heads, &bytes) ? INT64_MAX : bytes;
+}

@@ -62,6 +62,9 @@ attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_
 double attn_sequence_cost(const attn_problem *problem, const attn_sequence *sequence);
 double attn_problem_cost(const attn_problem *problem);
 
+/* Bytes of keys and values that a call reads, each once. */
+int64_t attn_problem_kv_bytes(const attn_problem *problem);
+
 /* Which weights are kept: attn_attention_task.dropout. */
 typedef struct attn_dropout_lanes {
   const attn_problem *problem;

@@ -133,8 +133,11 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   const int64_t heads = c->sequences * problem->params.kv_heads;
   attn_share share = {.cut = c};
   i -= c->first_task;
-  share.piece = c->piece_begin + i % c->pieces;
-  i /= c->pieces;
+  /* Last pieces are mostly not whole: they come last. */
+  const int64_t whole = c->pieces - 1, before = heads * c->groups * whole;
+  const bool last = i >= before;
+  share.piece = c->piece_begin + (last ? whole : i % whole);
+  i = last ? i - before : i / whole;
   /* Later queries see more keys: they come first, over all heads. */
   const int64_t head = i % heads, group = c->groups - 1 - i / heads;
   const int64_t row = head * c->groups + group;

@@ -55,6 +55,7 @@ static void chunk_step(work *w, int64_t chunk) {
   const int64_t begin = clamp(task->kv_begin, chunk * ATTN_KEY_CHUNK, chunk_end);
   const int64_t end = clamp(w->reach, begin, chunk_end);
   const int64_t first_block = begin / ATTN_KEY_BLOCK * ATTN_KEY_BLOCK;
+  if (begin == end) return;
   /* Later tiles see no fewer keys. */
   int64_t first = 0;
   while (first < w->tiles && w->tile[first].limit[V_TILE - 1] < begin) first++;
@@ -194,7 +195,8 @@ typedef struct layout {
 } layout;
 
 static layout layout_of(const attn_attention_task *task, int64_t levels) {
-  const int64_t tiles = tiles_of(task->lanes), block = ATTN_KEY_BLOCK * V_TILE;
+  /* A block that does not begin at a multiple of V_ROWS ends behind its last key. */
+  const int64_t tiles = tiles_of(task->lanes), block = (ATTN_KEY_BLOCK + V_ROWS) * V_TILE;
   /* A single tile reads each row of a block once, and gains nothing by a copy. */
   const int64_t near = tiles < 2 && !task->table ? 0 : near_floats(task);
   layout l;

@@ -16,7 +16,8 @@
  *   masks      v_lt v_eq v_ge_i v_unordered v_all v_and
  *   v_upper    the upper half of the lanes in the lower one; only for 16 lanes
  *   bits       v_shl23 (as integers), v_xor
- *   v_transpose(v_f32 row[V_LANES])
+ *   v_transpose(v_f32 row[V_LANES]), and v_load_transposed(column, p, stride), V_LANES columns of V_LANES rows,
+ *              where there is something better than loads and v_transpose
  *   libsleef   v_sleef_exp2 v_sleef_log
  */
 #ifndef ATTN_SIMD_ISA_H
@@ -51,6 +52,13 @@
 #include "isa_neon.h"
 #else
 #include "isa_generic.h"
+#endif
+
+#ifndef V_LOAD_TRANSPOSED
+V_INLINE void v_load_transposed(v_f32 column[V_LANES], const float *p, int64_t stride) {
+  V_UNROLL for (int i = 0; i < V_LANES; i++, p += stride) column[i] = v_load(p);
+  v_transpose(column);
+}
 #endif
 
 #endif

@@ -19,12 +19,22 @@
 #include "tile.h"
 #include "tree.h"
 #include "vector_math.h"
-
 enum {
   MAX_ROWS = V_TILE < 16 ? V_TILE : 16, /* beyond it, tiles are as fast or faster */
   SCORES_ROW = ATTN_KEY_BLOCK + 16,     /* a group of lanes may end behind the block */
-  VALUE_KEYS = 32 /* keys whose values stay in the first cache level while all rows pass by */
+  STAGE_KEYS = 64, /* keys that are brought into the first cache level together */
+  VALUE_KEYS = 8,
+  STREAMS = 4
 };
+
+/* K or V of some keys on the way to the first cache level, as STREAMS streams, a line of each at a step. */
+typedef struct row_stage {
+  const float *at[STREAMS];
+  int64_t line, size;     /* of a row, in floats */
+  int64_t key, part, end; /* stream s is at key + s * part, if that is before the end */
+  int64_t left;           /* rows of a stream */
+  bool values;
+} row_stage;
 
 typedef struct row_work {
   const attn_attention_task *task;
@@ -42,44 +52,113 @@ typedef struct row_work {
   float factor[MAX_ROWS > V_LANES ? MAX_ROWS : V_LANES];
   float sum[MAX_ROWS > V_LANES ? MAX_ROWS : V_LANES];
   bool exp_sleef;
+  bool streaming;
   state_form form;
   tree chunks;
+  row_stage stage;
 } row_work;
+
+/* ---- reading from memory ---- */
+
+/* Memory is read at full speed by loads in a few ascending streams, which the hardware runs ahead of; one stream gets
+ * half of it, and loads of one column of many rows a third. Prefetch instructions that come faster than memory
+ * answers are dropped (Zen 3). So a stage of keys is touched, a line of each stream in turn, before it is computed
+ * with, and meanwhile the next stage is prefetched as far as memory follows. */
+
+/* The next row of every stream. */
+static V_NOINLINE void stage_row(const attn_attention_task *task, row_stage *a) {
+  for (int s = 0; s < STREAMS; s++) {
+    const int64_t key = a->key + s * a->part;
+    if (s > 0 && key >= a->end) {
+      a->at[s] = a->at[s - 1];
+      continue;
+    }
+    const key_run run = run_of(task, key, 1);
+    a->at[s] = a->values ? run.v : run.k;
+  }
+  a->line = 0;
+}
+
+static void stage_begin(row_work *w, bool values, int64_t key, int64_t keys) {
+  row_stage *a = &w->stage;
+  const attn_attention_task *task = w->task;
+  a->values = values;
+  a->size = values ? task->value_size : task->head_size;
+  a->end = clamp(key + keys, 0, w->reach);
+  a->key = key;
+  a->left = a->part = (a->end - key + STREAMS - 1) / STREAMS;
+  if (!w->streaming) a->left = 0;
+  if (a->left > 0) stage_row(task, a);
+}
+
+V_INLINE void stage_step(row_work *w, const bool touch) {
+  row_stage *a = &w->stage;
+  if (a->left <= 0) return;
+  V_UNROLL for (int s = 0; s < STREAMS; s++) {
+    const float *line = a->at[s] + a->line;
+    if (touch) {
+      (void)*(const volatile float *)line;
+    } else {
+      __builtin_prefetch(line);
+    }
+  }
+  a->line += 16;
+  if (a->line < a->size) return;
+  a->key++;
+  if (--a->left > 0) stage_row(w->task, a);
+}
+
+/* Brings keys [key, key + keys) into the first cache level; then begins with [next, ...). */
+static void stage_touch(row_work *w, bool values, int64_t key, int64_t keys) {
+  stage_begin(w, values, key, keys);
+  while (w->stage.left > 0) stage_step(w, true);
+}
 
 /* ---- scores ---- */
 
+/* Columns d ... of V_LANES keys; `terms` of them exist. */
+V_INLINE void key_columns(v_f32 column[V_LANES], const float *k, int64_t k_row, int64_t terms) {
+  /* The distance is hidden from the compiler, which would otherwise keep an address per key, most of
+   * them in memory. */
+  __asm__("" : "+r"(k_row));
+  if (terms >= V_LANES) {
+    v_load_transposed(column, k, k_row);
+  } else {
+    V_UNROLL for (int i = 0; i < V_LANES; i++, k += k_row) column[i] = v_load_n(k, terms);
+    v_transpose(column);
+  }
+}
+
 /* Dot products of `rows` queries with `groups` groups of V_LANES keys: one run of n terms, stored or added
- * to the runs before it. Four accumulators: while they wait, the next keys are transposed. */
-V_INLINE void row_scores(const int rows, const int groups, const float *k, int64_t k_row,
-                         const float *query, int64_t query_row, int64_t n, bool join,
-                         float *scores) {
-  v_f32 acc[4];
-  V_UNROLL for (int i = 0; i < 4; i++) acc[i] = v_zero();
-  for (int64_t d = 0; d < n; d += V_LANES) {
+ * to the runs before it. */
+V_INLINE void row_scores(const int rows, const int groups, row_work *w, const float *k,
+                         int64_t k_row, const float *query, int64_t n, bool join, float *scores) {
+  const int64_t query_row = w->query_row;
+  v_f32 acc[8], column[V_LANES];
+  V_UNROLL for (int i = 0; i < rows * groups; i++) acc[i] = v_zero();
+  int64_t d = 0;
+  for (; d + V_LANES <= n; d += V_LANES) {
     V_UNROLL for (int g = 0; g < groups; g++) {
-      v_f32 key[V_LANES];
-      const float *at = k + g * V_LANES * k_row + d;
-      const int64_t terms = n - d < V_LANES ? n - d : V_LANES;
-      if (terms == V_LANES) {
-        V_UNROLL for (int i = 0; i < V_LANES; i++) key[i] = v_load(at + i * k_row);
-        v_transpose(key);
-        V_UNROLL for (int i = 0; i < V_LANES; i++) {
-          V_UNROLL for (int r = 0; r < rows; r++) {
-            acc[r * groups + g] =
-                v_fma(key[i], v_broadcast(query + r * query_row + d + i), acc[r * groups + g]);
-          }
+      key_columns(column, k + g * V_LANES * k_row + d, k_row, V_LANES);
+      V_UNROLL for (int i = 0; i < V_LANES; i++) {
+        V_UNROLL for (int r = 0; r < rows; r++) {
+          v_f32 *sum = &acc[r * groups + g];
+          *sum = v_fma(column[i], v_broadcast(query + r * query_row + d + i), *sum);
         }
-      } else {
-        V_UNROLL for (int i = 0; i < V_LANES; i++) key[i] = v_load_n(at + i * k_row, terms);
-        v_transpose(key);
-        float columns[V_LANES * V_LANES];
-        V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(columns + i * V_LANES, key[i]);
-        for (int64_t i = 0; i < terms; i++) {
-          V_UNROLL for (int r = 0; r < rows; r++) {
-            acc[r * groups + g] =
-                v_fma(v_load(columns + i * V_LANES), v_broadcast(query + r * query_row + d + i),
-                      acc[r * groups + g]);
-          }
+      }
+      if (g % 2 == 0) stage_step(w, false);
+    }
+  }
+  if (d < n) {
+    V_UNROLL for (int g = 0; g < groups; g++) {
+      float columns[V_LANES * V_LANES];
+      key_columns(column, k + g * V_LANES * k_row + d, k_row, n - d);
+      V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(columns + i * V_LANES, column[i]);
+      for (int64_t i = 0; i < n - d; i++) {
+        V_UNROLL for (int r = 0; r < rows; r++) {
+          v_f32 *sum = &acc[r * groups + g];
+          *sum = v_fma(v_load(columns + i * V_LANES), v_broadcast(query + r * query_row + d + i),
+                       *sum);
         }
       }
     }
@@ -93,10 +172,10 @@ V_INLINE void row_scores(const int rows, const int groups, const float *k, int64
 }
 
 #define ROW_SCORES(rows, groups)                                                                   \
-  static V_NOINLINE void row_scores_##rows##_##groups(const float *k, int64_t k_row,               \
-                                                      const float *query, int64_t query_row,       \
-                                                      int64_t n, bool join, float *scores) {       \
-    row_scores(rows, groups, k, k_row, query, query_row, n, join, scores);                         \
+  static V_NOINLINE void row_scores_##rows##_##groups(row_work *w, const float *k, int64_t k_row,  \
+                                                      const float *query, int64_t n, bool join,    \
+                                                      float *scores) {                             \
+    row_scores(rows, groups, w, k, k_row, query, n, join, scores);                                 \
   }
 ROW_SCORES(1, 4)
 ROW_SCORES(1, 1)
@@ -104,37 +183,30 @@ ROW_SCORES(2, 2)
 ROW_SCORES(2, 1)
 ROW_SCORES(4, 1)
 
-/* All rows with `groups` groups of keys at k, `groups` one of 1, 2 and 4. */
-static void scores_groups(const row_work *w, const float *k, int64_t k_row, int64_t groups,
+/* All rows with `groups` groups of keys at k, 1 or 4. */
+static void scores_groups(row_work *w, const float *k, int64_t k_row, int64_t groups,
                           float *scores) {
   const int64_t size = w->task->head_size;
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
     for (int64_t r = 0, take; r < w->rows; r += take) {
-      const float *query = w->query + r * w->query_row + d;
       take = w->rows - r >= 4 ? 4 : w->rows - r >= 2 ? 2 : 1;
-      const int64_t step = take == 1 && groups == 4 ? 4 : take == 2 && groups > 1 ? 2 : 1;
+      const int64_t step = groups == 1 ? 1 : 4 / take;
       for (int64_t g = 0; g < groups; g += step) {
-        const float *at = k + g * V_LANES * k_row + d;
-        float *to = scores + r * SCORES_ROW + g * V_LANES;
-        if (take == 4)
-          row_scores_4_1(at, k_row, query, w->query_row, n, d > 0, to);
-        else if (take == 2 && step == 2)
-          row_scores_2_2(at, k_row, query, w->query_row, n, d > 0, to);
-        else if (take == 2)
-          row_scores_2_1(at, k_row, query, w->query_row, n, d > 0, to);
-        else if (step == 4)
-          row_scores_1_4(at, k_row, query, w->query_row, n, d > 0, to);
-        else
-          row_scores_1_1(at, k_row, query, w->query_row, n, d > 0, to);
+        (take == 4                ? row_scores_4_1
+         : take == 2 && step == 2 ? row_scores_2_2
+         : take == 2              ? row_scores_2_1
+         : step == 4              ? row_scores_1_4
+                                  : row_scores_1_1)(w, k + g * V_LANES * k_row + d, k_row,
+                                       w->query + r * w->query_row + d, n, d > 0,
+                                       scores + r * SCORES_ROW + g * V_LANES);
       }
     }
   }
 }
 
 /* Fewer keys than lanes: their rows are copied, the last one repeated. */
-static void scores_few(const row_work *w, const float *k, int64_t k_row, int64_t keys,
-                       float *scores) {
+static void scores_few(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
   const int64_t size = w->task->head_size;
   for (int64_t i = 0; i < V_LANES; i++) {
     memcpy(w->few + i * size, k + (i < keys ? i : keys - 1) * k_row, (size_t)size * sizeof(float));
@@ -143,8 +215,7 @@ static void scores_few(const row_work *w, const float *k, int64_t k_row, int64_t
 }
 
 /* A run of keys. The last group overlaps the one before it rather than reach behind the run. */
-static void scores_keys(const row_work *w, const float *k, int64_t k_row, int64_t keys,
-                        float *scores) {
+static void scores_keys(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
   if (keys < V_LANES) {
     scores_few(w, k, k_row, keys, scores);
     return;
@@ -372,53 +443,51 @@ static void values_add(const row_work *w, float *state, bool first) {
 
 /* ---- blocks and chunks ---- */
 
-/* While one half of a block is computed with, the other half is on its way to the second cache level: V while
- * there are scores, the next K while there are values. So memory has something to do all the time. */
-static void prefetch_keys(const row_work *w, int64_t key, int64_t keys, bool values) {
-  const attn_attention_task *task = w->task;
-  for (int64_t end = clamp(key + keys, 0, w->reach); key < end;) {
-    const key_run run = run_of(task, key, end - key);
-    for (int64_t j = 0; j < run.keys; j++) {
-      if (values)
-        prefetch_row(run.v + j * task->v_row, task->v_dim, task->value_size);
-      else
-        prefetch_row(run.k + j * task->k_row, task->k_dim, task->head_size);
-    }
-    key += run.keys;
-  }
-}
-
 /* Whether the kernel can read keys where they lie: dense rows, enough of them in a page. */
 static bool readable(const attn_attention_task *task) {
   return task->k_dim == 1 && task->v_dim == 1 && (!task->table || task->page_size % 16 == 0);
 }
 
-static void rows_scores(const row_work *w, const key_block *b) {
+static void rows_scores(row_work *w, const key_block *b) {
   const bool direct = readable(w->task);
   for (int64_t j = b->begin, n; j < b->keys; j += n) {
-    n = b->keys - j < VALUE_KEYS ? b->keys - j : VALUE_KEYS;
-    const float *k = b->k + j * b->k_row;
-    if (direct) {
-      const key_run run = run_of(w->task, b->key + j, n);
-      k = run.k, n = run.keys;
+    n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
+    const bool last = j + n == b->keys;
+    stage_touch(w, false, b->key + j, n);
+    stage_begin(w, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
+    for (int64_t i = j, m; i < j + n; i += m) {
+      const float *k = b->k + i * b->k_row;
+      m = j + n - i;
+      if (direct) {
+        const key_run run = run_of(w->task, b->key + i, m);
+        k = run.k, m = run.keys;
+      }
+      scores_keys(w, k, b->k_row, m, w->scores + i);
     }
-    prefetch_keys(w, b->key + j, n, true);
-    scores_keys(w, k, b->k_row, n, w->scores + j);
   }
 }
 
-static void rows_values(const row_work *w, const key_block *b, float *state, bool first) {
+static void rows_values(row_work *w, const key_block *b, float *state, bool first) {
   const bool direct = readable(w->task);
-  memset(w->sums, 0, (size_t)(w->rows * w->value_row) * sizeof(float));
+  const int64_t most = w->streaming ? VALUE_KEYS : STAGE_KEYS;
+  /* Steps that prefetch half a stage. */
+  const int64_t steps = (w->task->value_size + 15) / 16 * VALUE_KEYS / STREAMS / 2;
+  for (int64_t d = 0; d < w->rows * w->value_row; d += V_LANES) v_store(w->sums + d, v_zero());
   for (int64_t j = b->begin, n; j < b->keys; j += n) {
-    n = b->keys - j < VALUE_KEYS ? b->keys - j : VALUE_KEYS;
-    const float *v = b->v + j * b->v_row;
-    if (direct) {
-      const key_run run = run_of(w->task, b->key + j, n);
-      v = run.v, n = run.keys;
+    n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
+    const bool last = j + n == b->keys;
+    stage_touch(w, true, b->key + j, n);
+    stage_begin(w, !last, b->key + j + n, STAGE_KEYS);
+    for (int64_t i = j, m; i < j + n; i += m) {
+      const float *v = b->v + i * b->v_row;
+      m = j + n - i < most ? j + n - i : most;
+      if (direct) {
+        const key_run run = run_of(w->task, b->key + i, m);
+        v = run.v, m = run.keys;
+      }
+      values_keys(w, i, v, b->v_row, m);
+      for (int64_t step = 0; step < steps; step++) stage_step(w, false);
     }
-    prefetch_keys(w, b->key + j + ATTN_KEY_BLOCK, n, false);
-    values_keys(w, j, v, b->v_row, n);
   }
   values_add(w, state, first);
 }
@@ -521,6 +590,7 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
     if (!lane_sees(task, i)) w->last[i] = -1;
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
+  w->streaming = task->streaming && readable(task);
   return w;
 }
 

@@ -302,8 +302,7 @@ typedef struct attn_params {
 ATTN_API attn_status attn_forward(attn_context *context, const attn_params *params);
 
 /** Bytes of workspace with which attn_forward() allocates nothing, for the instruction set in use now
- *  and this `num_threads`, wherever it is called. Of the arrays only lengths are looked at; 0 rows or keys do
- *  with the memory of more. */
+ *  and this `num_threads`, wherever it is called. Of the arrays only lengths and page tables are looked at. */
 ATTN_API attn_status attn_workspace_size(const attn_params *params, size_t *bytes);
 
 /* ---- the same, run by the caller's own threads ---------------------------------------------- */
