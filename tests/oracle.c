@@ -64,7 +64,7 @@ static double gain(const core *c, int64_t b, int64_t h, int64_t i, int64_t j) {
   bool kept =
       m->data[b * m->batch_stride + h * m->head_stride + i * m->row_stride + j * m->key_stride] !=
       0;
-  return kept ? 1 / (1 - c->rate) : 0;
+  return kept && c->rate < 1 ? 1 / (1 - c->rate) : 0; /* a rate of 1 keeps nothing */
 }
 
 /* One query row: o[0 .. value dims), the variance of its error, lse and its unit. w, s_var hold kv_len. */
