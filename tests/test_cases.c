@@ -3,7 +3,7 @@
 
 /* Faults that users of other attention libraries reported in public, as cases of our own. The
  * inputs are given by formula; the right answer by the oracle, by two figures that another
- * program computed, and where there is one by a closed form. */
+ * program computed, and where there is one by a closed form. (Lengths are in test_ragged_cases.c.) */
 
 #include "problem.h"
 #include "random.h"
@@ -29,7 +29,6 @@ typedef struct hand_case {
 
 static double zero(at i) { return (void)i, 0; }
 static double one(at i) { return (void)i, 1; }
-static double hundred(at i) { return (void)i, 100; }
 static double key_index(at i) { return (double)i.t; }
 static double half_row(at i) { return (double)i.t / 2; }
 static double minus_infinity(at i) { return (void)i, -INFINITY; }
@@ -457,43 +456,8 @@ static void run(const hand_case *c) {
   problem_free(&p);
 }
 
-/* Sequences of unequal lengths in one fixed buffer: each is a call of its own; what lies behind its end is NaN. */
-static void sequences(const char *name, const shape *s, const int64_t *kv_len, formula k, formula v,
-                      const double *want) {
-  check_context("%s", name);
-  problem p = problem_new(*s);
-  fill(p.q, s->batch, s->q_heads, s->q_len, s->head_size, zero);
-  fill(p.k, s->batch, s->kv_heads, s->kv_len, s->head_size, k);
-  fill(p.v, s->batch, s->kv_heads, s->kv_len, s->value_size, v);
-  for (int64_t b = 0; b < s->batch; b++) {
-    attn_params a = p.params;
-    a.batch = 1;
-    a.kv_len = kv_len[b];
-    params_move(&a, b, 0, 0, 0);
-    for (int64_t j = kv_len[b]; j < s->kv_len; j++)
-      for (int64_t d = 0; d < s->head_size; d++)
-        p.k[(b * s->kv_len + j) * s->head_size + d] = p.v[(b * s->kv_len + j) * s->value_size + d] =
-            NAN;
-    CHECK_OK(attn_forward(NULL, &a));
-    for (int64_t t = 0; t < s->q_len; t++)
-      for (int64_t d = 0; d < s->value_size; d++)
-        CHECK_NEAR((double)p.o[(b * s->q_len + t) * s->value_size + d], want[b * s->q_len + t],
-                   1e-6 * want[b * s->q_len + t]);
-    if (kv_len[b] == 0) CHECK(p.lse[b * s->q_len] == -INFINITY);
-  }
-  problem_free(&p);
-}
-
-static double one_more(at i) { return (double)i.t + 1; }
-
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) run(&cases[i]);
-  static const int64_t two_five[] = {2, 5}, none_four[] = {0, 4};
-  static const double by_length[] = {1, 1.5, 2.5, 3}, masked[] = {0, 100};
-  sequences("a diagonal per sequence (onnx/onnx#8068)", &(shape){2, 1, 1, 2, 6, 4, 4}, two_five,
-            zero, one_more, by_length);
-  sequences("no keys is not the mean of the values (microsoft/onnxruntime#28904)",
-            &(shape){2, 1, 1, 1, 4, 4, 4}, none_four, zero, hundred, masked);
   return check_done();
 }
