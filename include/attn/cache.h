@@ -70,7 +70,7 @@ typedef struct attn_cache_config {
 
 #define ATTN_CACHE_CONFIG_INIT {.struct_size = sizeof(attn_cache_config)}
 
-/** Bytes that a cache of this shape takes, all but a few hundred. */
+/** Bytes of memory of a cache of this shape. Its handle, some hundred bytes, is the library's in any case. */
 ATTN_API attn_status attn_cache_bytes(const attn_cache_config *config, size_t *bytes);
 
 /** Every sequence exists from the start, and is empty.
