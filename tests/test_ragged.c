@@ -4,10 +4,11 @@
 /* Random batches of unequal sequences: prompts, chunks of prompts and decodes, in all the ways in which
  * lengths and pages can say where they lie. Each is compared with the oracle, and bit for bit with other
  * ways to ask for the same: other layouts, single sequences, a few rows at a time, plans cut for more
- * threads than there are, tasks in any order, the smallest workspace.
+ * threads than there are, tasks in any order, the smallest workspace, other instruction sets.
  *
  * usage: test_ragged [--isa NAME] [--full] [--brief] [CASE [COUNT]] */
 
+#include "exact.h"
 #include "ragged.h"
 #include "random.h"
 #include <stdio.h>
@@ -282,6 +283,21 @@ static void whole(int64_t number, const ragged *r, const results *want, draws *d
   results_free(&x);
 }
 
+/* On other instruction sets, and with the other exponential. */
+static void elsewhere(int64_t number, const ragged *r, const results *want, draws *d) {
+  const char *home = attn_isa_name();
+  CHECK_OK(attn_select(home, "sleef"));
+  whole(number, r, want, d);
+  for (int i = 0; isa_is_canonical(home) && attn_isa_compiled(i); i++) {
+    const char *other = attn_isa_compiled(i);
+    if (!isa_is_canonical(other) || !attn_isa_supported(other) || strcmp(other, home) == 0)
+      continue;
+    CHECK_OK(attn_select(other, "inline"));
+    whole(number, r, want, d);
+  }
+  CHECK_OK(attn_select(home, "inline"));
+}
+
 /* Every sequence alone, dense and without lengths wherever that can be. */
 static void singles(int64_t number, const ragged *r, const results *want) {
   draws plain = {0, 0};
@@ -334,7 +350,7 @@ static void run_case(int64_t number) {
   const bool drawn = r.rate > 0 && !r.recorded;
   results want = against_oracle(number, &r, &d);
   whole(number, &r, &want, &d);
-  if (!long_one) whole(number, &r, &want, &d);
+  if (!long_one) elsewhere(number, &r, &want, &d);
   if (!drawn) singles(number, &r, &want);
   /* The generator counts positions from the last row, which only causal calls have in common. */
   if (!drawn || r.causal) chunks(number, &r, &want, &d);
