@@ -83,7 +83,7 @@ static void make_ragged(const attn_problem *problem, double wanted, attn_schedul
     c->cost = cost / (double)(c->groups * c->pieces);
     s->count++;
   }
-  qsort(s->cuts, (size_t)s->count, sizeof(*s->cuts), costlier);
+  if (s->count > 0) qsort(s->cuts, (size_t)s->count, sizeof(*s->cuts), costlier);
   for (int64_t i = 0; i < s->count; i++) number(problem, s, &s->cuts[i]);
 }
 

@@ -81,23 +81,24 @@ V_INLINE v_i32 view_limit(const view *see, int q) {
 
 /* ---- scores ---- */
 
-/* One run of the dot products of V_ROWS keys with vectors [from, V_QUERIES), stored, or added to the
- * runs before it; with `top`, the sums' maximum joins it. */
+/* One run of the dot products of V_ROWS rows with vectors [from, V_QUERIES), stored `row` apart, or added to
+ * the runs before it; with `top`, the sums' maximum joins it. */
 V_INLINE void scores_run(const int from, const float *const left[V_ROWS], int64_t step,
-                         const float *query, int64_t n, bool join, float *scores, float *top) {
+                         const float *query, int64_t n, bool join, float *scores, int64_t row,
+                         float *top) {
   tile_acc acc;
   tile_zero(&acc);
   tile_accumulate_from(&acc, from, left, step, query, n);
   if (join) {
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
       V_UNROLL for (int q = from; q < V_QUERIES; q++) {
-        acc.at[r][q] = v_add(v_load(scores + r * V_TILE + q * V_LANES), acc.at[r][q]);
+        acc.at[r][q] = v_add(v_load(scores + r * row + q * V_LANES), acc.at[r][q]);
       }
     }
   }
   V_UNROLL for (int r = 0; r < V_ROWS; r++) {
     V_UNROLL for (int q = from; q < V_QUERIES; q++) {
-      v_store(scores + r * V_TILE + q * V_LANES, acc.at[r][q]);
+      v_store(scores + r * row + q * V_LANES, acc.at[r][q]);
     }
   }
   if (!top) return;
@@ -112,8 +113,8 @@ V_INLINE void scores_run(const int from, const float *const left[V_ROWS], int64_
 #define SCORES_RUN(from)                                                                           \
   static V_NOINLINE void scores_run_##from(const float *const left[V_ROWS], int64_t step,          \
                                            const float *query, int64_t n, bool join,               \
-                                           float *scores, float *top) {                            \
-    scores_run(from, left, step, query, n, join, scores, top);                                     \
+                                           float *scores, int64_t row, float *top) {               \
+    scores_run(from, left, step, query, n, join, scores, row, top);                                \
   }
 SCORES_RUN(0)
 SCORES_RUN(1)
@@ -126,10 +127,10 @@ static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
     float *last = d + n == size ? top : NULL;
-    if (from == 0) scores_run_0(left, step, query, n, d > 0, scores, last);
-    if (from == 1) scores_run_1(left, step, query, n, d > 0, scores, last);
+    if (from == 0) scores_run_0(left, step, query, n, d > 0, scores, V_TILE, last);
+    if (from == 1) scores_run_1(left, step, query, n, d > 0, scores, V_TILE, last);
 #if V_QUERIES > 2
-    if (from == 2) scores_run_2(left, step, query, n, d > 0, scores, last);
+    if (from == 2) scores_run_2(left, step, query, n, d > 0, scores, V_TILE, last);
 #endif
     for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
     query += n * V_TILE;
