@@ -17,8 +17,8 @@ typedef struct perf_bench {
 
 /* A perf_function; `user` is the perf_bench. Counters, per call: GFLOPS and peak (the share of what
  * the same threads reach with multiply-adds in registers right before or right after, whichever is
- * more); bytes of the work model, GBs, and bandwidth (the share of what they read from memory); FMAs
- * and exps; cycles and instructions of one thread, where they can be counted; the shares of the
+ * more); bytes of the work model, GBs (of PERF_CACHED, of keys and values only), and bandwidth (the share of
+ * what the same threads read from memory, right before or after where that is the limit); FMAs and exps; cycles and instructions of one thread, where they can be counted; the shares of the
  * phases, in builds that measure them. */
 void perf_bench_run(perf_state *state, void *user);
 

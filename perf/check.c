@@ -28,32 +28,50 @@ static void softmax(double *s, int64_t n) {
   for (int64_t j = 0; j < n; j++) s[j] /= sum;
 }
 
-static bool attention_head_is_right(const perf_workload *w, int64_t head, const float *q,
-                                    const float *k, const float *v, const float *o, double *s,
-                                    double *right) {
-  int64_t d = w->head_size, kv_row = w->kv_heads * d;
-  int64_t kv_head = head / (w->heads / w->kv_heads);
-  int64_t last = ((w->batch * w->q_len - 1) * w->heads + head) * d;
-  const float *k0 = k + ((w->batch - 1) * w->kv_len * w->kv_heads + kv_head) * d;
-  const float *v0 = v + ((w->batch - 1) * w->kv_len * w->kv_heads + kv_head) * d;
-  for (int64_t j = 0; j < w->kv_len; j++) {
-    s[j] = 0;
-    for (int64_t i = 0; i < d; i++) s[j] += (double)q[last + i] * (double)k0[j * kv_row + i];
-    s[j] /= sqrt((double)d);
+/* Where the key is, in floats from the first. */
+static int64_t key_offset(const perf_workload *w, const int32_t *table, int64_t n, int64_t kv_head,
+                          int64_t key) {
+  int64_t block = n, size = w->kv_len; /* (kv_head, slot, dim) */
+  if (w->kind != PERF_CACHED) return ((n * w->kv_len + key) * w->kv_heads + kv_head) * w->head_size;
+  if (w->page_size) {
+    int64_t width = (w->kv_len + w->page_size - 1) / w->page_size;
+    size = w->page_size;
+    block = table[n * width + key / size];
+    key %= size;
   }
-  softmax(s, w->kv_len);
-  for (int64_t i = 0; i < d; i++) right[i] = 0;
-  for (int64_t j = 0; j < w->kv_len; j++)
-    for (int64_t i = 0; i < d; i++) right[i] += s[j] * (double)v0[j * kv_row + i];
-  return row_is_right(right, o + last, d);
+  return ((block * w->kv_heads + kv_head) * size + key) * w->head_size;
 }
 
-bool perf_check_attention(const perf_workload *w, const float *q, const float *k, const float *v,
-                          const float *o) {
+/* Row `row`, the last of sequence n. */
+static bool attention_head_is_right(const perf_workload *w, const perf_arrays *a, int64_t n,
+                                    int64_t row, int64_t head, double *s) {
+  int64_t d = w->head_size, keys = perf_sequence_of(w, n).kv_len;
+  int64_t kv_head = head / (w->heads / w->kv_heads), last = (row * w->heads + head) * d;
+  double *right = s + w->kv_len;
+  for (int64_t j = 0; j < keys; j++) {
+    const float *key = a->k + key_offset(w, a->table, n, kv_head, j);
+    s[j] = 0;
+    for (int64_t i = 0; i < d; i++) s[j] += (double)a->q[last + i] * (double)key[i];
+    s[j] /= sqrt((double)d);
+  }
+  softmax(s, keys);
+  for (int64_t i = 0; i < d; i++) right[i] = 0;
+  for (int64_t j = 0; j < keys; j++) {
+    const float *value = a->v + key_offset(w, a->table, n, kv_head, j);
+    for (int64_t i = 0; i < d; i++) right[i] += s[j] * (double)value[i];
+  }
+  return row_is_right(right, a->o + last, d);
+}
+
+bool perf_check_attention(const perf_workload *w, const perf_arrays *arrays) {
   double *s = malloc(sizeof(double) * (size_t)(w->kv_len + w->head_size));
   bool good = s != NULL;
-  for (int64_t head = 0; good && head < w->heads; head++)
-    good = attention_head_is_right(w, head, q, k, v, o, s, s + w->kv_len);
+  int64_t rows = 0;
+  for (int64_t n = 0; n < w->batch; n++) {
+    rows += perf_sequence_of(w, n).q_len;
+    for (int64_t head = 0; good && head < w->heads; head++)
+      good = attention_head_is_right(w, arrays, n, rows - 1, head, s);
+  }
   free(s);
   return good;
 }

@@ -11,9 +11,14 @@
  * selected instruction set; best of several runs. 0 when none is selected. */
 double perf_peak_gflops(int threads);
 
-/* GB/s that `threads` threads reach reading an array much larger than the caches, its best part; measured at the first call of each count, and needs 256 MiB for that moment. 0 when out of
- * memory. */
+/* GB/s that `threads` threads reach together reading memory, each its own part of an array much larger than
+ * the caches: the best of readers of one to eight streams, with and without prefetching, in several
+ * passes. Takes some 0.4 s, and 256 MiB that it keeps. 0 when out of memory. */
 double perf_bandwidth_gbs(int threads);
+
+/* Memory as the library's caches have it, in huge pages where the system grants them; free() releases it.
+ * What is compared with the bandwidth lies in it. */
+void *perf_allocate(size_t bytes);
 
 /* Name of the processor, "unknown" where the kernel does not tell. */
 void perf_cpu_model(char *name, size_t size);

@@ -158,8 +158,11 @@ static void print_help(void) {
   fputs(usage, stdout);
   for (int i = 0; i < perf_workload_count; i++) {
     const perf_workload *w = &perf_workloads[i];
-    printf("  %-7s %-38s B %d, H %d (%d kv), T %d, D %d", w->name, w->what, (int)w->batch,
+    printf("  %-9s %-38s B %d, H %d (%d kv), T %d, D %d", w->name, w->what, (int)w->batch,
            (int)w->heads, (int)w->kv_heads, (int)w->q_len, (int)w->head_size);
+    if (w->kind == PERF_CACHED && w->least) printf(", S %d to %d", (int)w->least, (int)w->kv_len);
+    if (w->kind == PERF_CACHED && !w->least) printf(", S %d", (int)w->kv_len);
+    if (w->page_size) printf(", pages of %d", (int)w->page_size);
     if (w->kind == PERF_LAYER) printf(", d_model %d", (int)w->d_model);
     puts("");
   }

@@ -34,13 +34,16 @@ static bool answer_error(const char *format, ...) {
   return answer(json_pack("{s:s}", "error", text));
 }
 
+static const char *const kinds[] = {
+    [PERF_ATTENTION] = "attention", [PERF_LAYER] = "layer", [PERF_CACHED] = "cached"};
+
 static json_t *describe_workload(const perf_workload *w) {
   perf_work work = perf_work_of(w);
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", /**/
-                   "name", w->name, "what", w->what, "kind",
-                   w->kind == PERF_LAYER ? "layer" : "attention", "batch", (json_int_t)w->batch,
-                   "heads", (json_int_t)w->heads, "kv_heads", (json_int_t)w->kv_heads, "len",
-                   (json_int_t)w->q_len, "head_size", (json_int_t)w->head_size, "d_model",
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", /**/
+                   "name", w->name, "what", w->what, "kind", kinds[w->kind], "batch",
+                   (json_int_t)w->batch, "heads", (json_int_t)w->heads, "kv_heads",
+                   (json_int_t)w->kv_heads, "len", (json_int_t)w->q_len, "kv_len",
+                   (json_int_t)w->kv_len, "head_size", (json_int_t)w->head_size, "d_model",
                    (json_int_t)w->d_model, "flops", perf_flops(w), "fmas", work.fmas, "exps",
                    work.exps, "bytes", work.bytes);
 }

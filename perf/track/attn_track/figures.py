@@ -95,7 +95,7 @@ def roofline(theme, points, peak, bandwidth):
                   color=theme.text, xytext=(0, 2), textcoords="offset points")
     axes.annotate(f"memory {bandwidth:.1f} GB/s", (left, left * bandwidth), fontsize=7.5, color=theme.text,
                   xytext=(8, 0), textcoords="offset points", va="bottom")
-    for i, kind in enumerate(("attention", "layer")):
+    for i, kind in enumerate(("attention", "layer", "cached")):
         some = [(n, p) for n, p in points if p.model["kind"] == kind]
         if not some:
             continue

@@ -15,7 +15,7 @@ from .serve import Server, calls_for, threads_of, typical
 ROUND_SECONDS = 0.4
 ROUND_SAMPLES = 3
 DIGITS = 5  # significant: a clock says no more, and the file stays small
-MODEL = ["what", "kind", "batch", "heads", "kv_heads", "len", "head_size", "d_model", "flops", "fmas",
+MODEL = ["what", "kind", "batch", "heads", "kv_heads", "len", "kv_len", "head_size", "d_model", "flops", "fmas",
          "exps", "bytes"]
 
 
@@ -102,7 +102,8 @@ class Measurement:
             return None
         workloads = {}
         for name, rounds in self.rounds.items():
-            entry = {k: self.models[name.split("/")[0]][k] for k in MODEL}
+            model = self.models[name.split("/")[0]]
+            entry = {k: model[k] for k in MODEL if k in model}  # older programs have no kv_len
             entry |= {"threads": threads_of(name), "rounds": rounds}
             if name in self.phases:
                 entry["phases"] = self.phases[name]

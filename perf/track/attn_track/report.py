@@ -52,7 +52,7 @@ class Section:
         entries, self.last = series.latest(records)
         self.now = {n: series.make_point(self.last["commit"], n, e, e["rounds"]) for n, e in entries.items()}
         self.phases = {n.split("/")[0]: e["phases"] for n, e in entries.items()
-                       if "phases" in e and e["threads"] == 1 and not n.startswith("D")}
+                       if "phases" in e and e["threads"] == 1 and not series.of_sweep(n.split("/")[0])}
         self.pngs = 0
 
     def html(self):
@@ -74,7 +74,7 @@ class Section:
         return f'<figure data-kind="{kind}" data-name="{name}">{svg}</figure>'
 
     def _workloads(self):
-        return list(dict.fromkeys(w for w, _, _ in self.lines if not w.startswith("D")))
+        return list(dict.fromkeys(w for w, _, _ in self.lines if not series.of_sweep(w)))
 
     def _trend(self, workload):
         mine = {k: v for k, v in self.lines.items() if k[0] == workload}
@@ -91,7 +91,7 @@ class Section:
         return [(n.split("/")[0], p) for n, p in self.now.items() if p.model["threads"] == 1]
 
     def _roofline(self):
-        points = [(n, p) for n, p in self._single() if not n.startswith("D")]
+        points = [(n, p) for n, p in self._single() if not series.of_sweep(n)]
         bandwidth = self.last["bandwidth_gbs"].get("1")
         if not points or not bandwidth:
             return None
@@ -102,7 +102,7 @@ class Section:
     def _length(self):
         by_size = {}
         for name, p in self._single():
-            if name.startswith("D"):
+            if series.of_sweep(name):
                 by_size.setdefault(p.model["head_size"], []).append((p.model["len"], p.share))
         if not by_size:
             return None

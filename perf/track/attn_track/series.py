@@ -6,6 +6,7 @@ import collections
 import csv
 import dataclasses
 import math
+import re
 import statistics
 from pathlib import Path
 
@@ -38,6 +39,11 @@ class Point:
     @property
     def intensity(self):
         return self.model["flops"] / self.model["bytes"]
+
+
+def of_sweep(workload):
+    """Whether it belongs to the speed over length, as D64T1024 does; D1 is a decode."""
+    return re.fullmatch(r"D\d+T\d+", workload) is not None
 
 
 def configuration(record):

@@ -77,6 +77,9 @@ def track(fake_repo, monkeypatch, capsys):
     return run
 
 
+KINDS = {"P": "attention", "D": "attention", "L": "layer", "D1": "cached"}
+
+
 def made_record(commit, date, speed, names, seed, complete=True, rounds=9, phases=False, counters=False,
                 cpu="Test CPU 9000"):
     """A record as `track run` writes it, of made-up times."""
@@ -84,11 +87,9 @@ def made_record(commit, date, speed, names, seed, complete=True, rounds=9, phase
     workloads = {}
     for name in names:
         short, threads = name.split("/")[0], int(name.rpartition(":")[2])
-        size, length = (map(int, short[1:].split("T")) if short.startswith("D") else (64, 1024))
-        if not short.startswith("D"):
-            length = 256 * int(short[1:])
+        size, length = map(int, short[1:].split("T")) if "T" in short else (64, 256 * int(short[1:]))
         flops = 4.0 * 12 * size * length * (length + 1) / 2
-        entry = {"what": "attention, made up", "kind": "layer" if short.startswith("L") else "attention",
+        entry = {"what": "attention, made up", "kind": KINDS[short if short == "D1" else short[0]],
                  "batch": 1, "heads": 12, "kv_heads": 12, "len": length, "head_size": size, "d_model": 0,
                  "flops": flops, "fmas": flops / 2, "exps": 1e6, "bytes": 4.0 * 4 * 12 * size * length,
                  "threads": threads, "rounds": []}

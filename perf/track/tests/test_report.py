@@ -12,7 +12,7 @@ from selenium import webdriver
 from attn_track import history
 
 SHOTS = TRACK.parents[1] / "build-track" / "screenshots"
-TREND = ["P1", "P2", "L1"]
+TREND = ["P1", "P2", "L1", "D1"]
 NAMES = [f"{w}/f32/threads:{t}" for t in (1, 2) for w in TREND]
 SWEEP = [f"D{d}T{t}/f32/threads:1" for d in (32, 64, 128) for t in (64, 256, 1024)]
 COMMITS = 6
@@ -97,7 +97,8 @@ def test_everything_is_drawn(browser, report, width, scheme, name):
             assert drawn(browser, f"m1-{workload}-bars-{workload}-{line}")["shapes"] == COMMITS - 1
     drawn(browser, "m1-roofline-roof")
     assert drawn(browser, "m1-roofline-roofline-attention")["shapes"] == 2
-    assert drawn(browser, "m1-roofline-roofline-layer")["shapes"] == 1
+    for kind in ("layer", "cached"):
+        assert drawn(browser, f"m1-roofline-roofline-{kind}")["shapes"] == 1
     for size in (32, 64, 128):
         drawn(browser, f"m1-length-length-{size}")
     drawn(browser, "m1-phases-phase-softmax")
