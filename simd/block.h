@@ -122,16 +122,21 @@ SCORES_RUN(1)
 SCORES_RUN(2)
 #endif
 
+static void scores_run_from(int from, const float *const left[V_ROWS], int64_t step,
+                            const float *query, int64_t n, bool join, float *scores, int64_t row,
+                            float *top) {
+  if (from == 0) scores_run_0(left, step, query, n, join, scores, row, top);
+  if (from == 1) scores_run_1(left, step, query, n, join, scores, row, top);
+#if V_QUERIES > 2
+  if (from == 2) scores_run_2(left, step, query, n, join, scores, row, top);
+#endif
+}
+
 static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const float *query,
                         int64_t size, float *scores, float *top) {
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
-    float *last = d + n == size ? top : NULL;
-    if (from == 0) scores_run_0(left, step, query, n, d > 0, scores, V_TILE, last);
-    if (from == 1) scores_run_1(left, step, query, n, d > 0, scores, V_TILE, last);
-#if V_QUERIES > 2
-    if (from == 2) scores_run_2(left, step, query, n, d > 0, scores, V_TILE, last);
-#endif
+    scores_run_from(from, left, step, query, n, d > 0, scores, V_TILE, d + n == size ? top : NULL);
     for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
     query += n * V_TILE;
   }

@@ -15,6 +15,7 @@
 
 #include "keys.h"
 #include "phase.h"
+#include "stage.h"
 #include "states.h"
 #include "tile.h"
 #include "tree.h"
@@ -29,19 +30,8 @@ enum {
   SCORES_ROW = ATTN_KEY_BLOCK + 16, /* a group of lanes may end behind the block */
   STAGE_KEYS = 64,                  /* keys that are read from memory together */
   VALUE_KEYS = 8,                   /* keys between whose values the next stage is prefetched */
-  STREAMS = 4,
   PANEL_ROWS = 3
 };
-
-/* K or V of some keys on the way from memory, as STREAMS streams, a line of each at a step. */
-typedef struct row_stage {
-  const float *at[STREAMS];
-  int64_t line, size;     /* of a row, in floats */
-  int64_t key, part, end; /* stream s is at key + s * part, if that is before the end */
-  int64_t left;           /* rows of a stream */
-  int64_t row;            /* from one to the next, where that is the same for all; else 0 */
-  bool values;
-} row_stage;
 
 typedef struct row_work {
   const attn_attention_task *task;
@@ -58,79 +48,10 @@ typedef struct row_work {
   int32_t end[ROWS_ROOM];             /* of the block in work: keys before it are seen */
   float max[ROWS_ROOM], factor[ROWS_ROOM], sum[ROWS_ROOM];
   bool exp_sleef;
-  bool streaming;
   state_form form;
   tree chunks;
-  row_stage stage;
+  stage stage;
 } row_work;
-
-/* ---- reading from memory ---- */
-
-/* Memory is read at full speed by loads in a few ascending streams, which the hardware runs ahead of; one stream gets
- * half of it, and loads of one column of many rows a third. Prefetch instructions that come faster than memory
- * answers are dropped (Zen 3). So a stage of keys is touched, a line of each stream in turn, before it is computed
- * with, and meanwhile the next stage is prefetched as far as memory follows. */
-
-/* The next row of every stream. */
-static V_NOINLINE void stage_row(const attn_attention_task *task, row_stage *a) {
-  for (int s = 0; s < STREAMS; s++) {
-    const int64_t key = a->key + s * a->part;
-    if (s > 0 && key >= a->end) {
-      a->at[s] = a->at[s - 1];
-      continue;
-    }
-    const key_run run = run_of(task, key, 1);
-    a->at[s] = a->values ? run.v : run.k;
-  }
-}
-
-static void stage_begin(row_work *w, bool values, int64_t key, int64_t keys) {
-  row_stage *a = &w->stage;
-  const attn_attention_task *task = w->task;
-  a->values = values;
-  a->size = values ? task->value_size : task->head_size;
-  a->end = clamp(key + keys, 0, w->reach);
-  a->key = key;
-  a->left = a->part = (a->end - key + STREAMS - 1) / STREAMS;
-  a->row = task->table || a->part * STREAMS != a->end - key ? 0
-           : values                                         ? task->v_row
-                                                            : task->k_row;
-  if (!w->streaming) a->left = 0;
-  a->line = 0;
-  if (a->left > 0) stage_row(task, a);
-}
-
-V_INLINE void stage_step(row_work *w, const bool touch) {
-  row_stage *a = &w->stage;
-  if (a->left <= 0) return;
-  V_UNROLL for (int s = 0; s < STREAMS; s++) {
-    const float *line = a->at[s] + a->line;
-    if (touch) {
-      (void)*(const volatile float *)line;
-    } else {
-      __builtin_prefetch(line);
-    }
-  }
-  a->line += 16;
-  if (a->line < a->size) return;
-  a->key++;
-  a->line = 0;
-  if (--a->left <= 0) return;
-  if (a->row == 0) {
-    stage_row(w->task, a);
-  } else {
-    V_UNROLL for (int s = 0; s < STREAMS; s++) a->at[s] += a->row;
-  }
-}
-
-/* Brings keys [key, key + keys) near. */
-static void stage_touch(row_work *w, bool values, int64_t key, int64_t keys) {
-  stage_begin(w, values, key, keys);
-  while (w->stage.left > 0) stage_step(w, true);
-}
-
-/* Rows that are computed together: 4, 2 or 1 of those left. */
-static int64_t rows_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
 /* ---- scores ---- */
 
@@ -164,7 +85,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           *sum = v_fma(column[i], v_broadcast(query + r * query_row + d + i), *sum);
         }
       }
-      if (g % 2 == 0) stage_step(w, false);
+      if (g % 2 == 0) stage_step(&w->stage, false);
     }
   }
   if (d < n) {
@@ -196,82 +117,73 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
     row_scores(rows, groups, w, k, k_row, query, n, join, scores);                                 \
   }
 ROW_SCORES(1, 4)
-ROW_SCORES(2, 4)
 ROW_SCORES(1, 1)
+ROW_SCORES(2, 4)
 ROW_SCORES(2, 1)
-ROW_SCORES(4, 1)
 
-typedef void (*row_scores_fn)(row_work *w, const float *k, int64_t k_row, const float *query,
-                              int64_t n, bool join, float *scores);
-
-/* All rows with `groups` groups of keys at k, 1 or 4. */
-static void scores_groups(row_work *w, const float *k, int64_t k_row, int64_t groups,
-                          float *scores) {
-  static const row_scores_fn one[3] = {row_scores_1_1, row_scores_2_1, row_scores_4_1};
-  static const row_scores_fn many[3] = {row_scores_1_4, row_scores_2_4, row_scores_4_1};
+/* One or two rows: four groups of keys together, or one. */
+static void scores_direct(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
   const int64_t size = w->task->head_size;
+  const int step = groups == 4 ? 4 : 1;
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
-    for (int64_t r = 0, take; r < w->rows; r += take) {
-      take = rows_taken(w->rows - r);
-      const row_scores_fn f = (groups == 1 ? one : many)[take / 2];
-      const int64_t step = groups == 1 || take == 4 ? 1 : 4;
-      for (int64_t g = 0; g < groups; g += step) {
-        f(w, k + g * V_LANES * k_row + d, k_row, w->query + r * w->query_row + d, n, d > 0,
-          scores + r * SCORES_ROW + g * V_LANES);
+    for (int g = 0; g < groups; g += step) {
+      const float *at = k + g * V_LANES * k_row + d;
+      float *to = scores + g * V_LANES;
+      if (w->rows == 1) {
+        (step == 4 ? row_scores_1_4 : row_scores_1_1)(w, at, k_row, w->query + d, n, d > 0, to);
+      } else {
+        (step == 4 ? row_scores_2_4 : row_scores_2_1)(w, at, k_row, w->query + d, n, d > 0, to);
       }
     }
   }
 }
 
-/* Fewer keys than lanes: their rows are copied, the last one repeated. */
-static void scores_few(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
+/* Several rows, `groups` groups of keys, a tile of them at most: these are transposed once, for the register tile. */
+static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
   const int64_t size = w->task->head_size;
-  for (int64_t i = 0; i < V_LANES; i++) {
-    memcpy(w->few + i * size, k + (i < keys ? i : keys - 1) * k_row, (size_t)size * sizeof(float));
-  }
-  scores_groups(w, w->few, size, 1, scores);
-}
-
-/* Several rows, V_TILE keys: these are transposed once, for the register tile. */
-static void scores_panel(row_work *w, const float *k, int64_t k_row, float *scores) {
-  const int64_t size = w->task->head_size;
+  const int from = V_QUERIES - groups; /* the last vectors of the tile */
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
     for (int64_t c = 0; c < n; c += V_LANES) {
-      V_UNROLL for (int g = 0; g < V_QUERIES; g++) {
+      for (int g = 0; g < groups; g++) {
         v_f32 column[V_LANES];
-        float *to = w->panel + c * V_TILE + g * V_LANES;
+        float *to = w->panel + c * V_TILE + (from + g) * V_LANES;
         key_columns(column, k + g * V_LANES * k_row + d + c, k_row, n - c);
         V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(to + i * V_TILE, column[i]);
       }
-      stage_step(w, false);
+      stage_step(&w->stage, false);
     }
     for (int64_t r = 0; r < w->rows; r += V_ROWS) {
       const float *left[V_ROWS];
       tile_rows(left, w->query + r * w->query_row + d, w->query_row, w->rows - r);
-      scores_run_0(left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW, SCORES_ROW, NULL);
+      scores_run_from(from, left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES,
+                      SCORES_ROW, NULL);
     }
   }
 }
 
-/* A run of keys. The last group overlaps the one before it rather than reach behind the run. */
+/* A run of keys. Fewer than there are lanes are copied, the last one repeated; else the last group overlaps the
+ * one before it rather than reach behind the run. */
 static void scores_keys(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
+  const bool panel = w->rows >= PANEL_ROWS;
+  const int64_t most = panel ? V_QUERIES : 4, size = w->task->head_size;
+  void (*const some)(row_work *, const float *, int64_t, int, float *) =
+      panel ? scores_panel : scores_direct;
   if (keys < V_LANES) {
-    scores_few(w, k, k_row, keys, scores);
+    for (int64_t i = 0; i < V_LANES; i++) {
+      const float *from = k + (i < keys ? i : keys - 1) * k_row;
+      memcpy(w->few + i * size, from, (size_t)size * sizeof(float));
+    }
+    some(w, w->few, size, 1, scores);
     return;
   }
   int64_t j = 0;
-  for (; w->rows >= PANEL_ROWS && j + V_TILE <= keys; j += V_TILE) {
-    scores_panel(w, k + j * k_row, k_row, scores + j);
+  for (int64_t groups; j + V_LANES <= keys; j += groups * V_LANES) {
+    groups = clamp((keys - j) / V_LANES, 1, most);
+    some(w, k + j * k_row, k_row, (int)groups, scores + j);
   }
-  for (; j + 4 * V_LANES <= keys; j += 4 * V_LANES) {
-    scores_groups(w, k + j * k_row, k_row, 4, scores + j);
-  }
-  for (; j < keys; j += V_LANES) {
-    const int64_t at = j + V_LANES <= keys ? j : keys - V_LANES;
-    scores_groups(w, k + at * k_row, k_row, 1, scores + at);
-  }
+  if (j < keys) some(w, k + (keys - V_LANES) * k_row, k_row, 1, scores + keys - V_LANES);
 }
 
 /* ---- softmax ---- */
@@ -434,6 +346,9 @@ static void row_values_tail(const float *weights, const float *v, int64_t v_row,
   v_store(sums, acc);
 }
 
+/* Rows that are computed together: 4, 2 or 1 of those left. */
+static int64_t rows_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+
 /* n keys for `take` rows, 1, 2 or 4, of which all see them. Eight accumulators where there is enough to do:
  * as many as hide the latency. */
 static void values_rows(const row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
@@ -497,8 +412,8 @@ static void rows_scores(row_work *w, const key_block *b) {
   for (int64_t j = b->begin, n; j < b->keys; j += n) {
     n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
     const bool last = j + n == b->keys;
-    stage_touch(w, false, b->key + j, n);
-    stage_begin(w, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
+    stage_touch(&w->stage, false, b->key + j, n);
+    stage_begin(&w->stage, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
     for (int64_t i = j, m; i < j + n; i += m) {
       const float *k = b->k + i * b->k_row;
       m = j + n - i;
@@ -513,15 +428,15 @@ static void rows_scores(row_work *w, const key_block *b) {
 
 static void rows_values(row_work *w, const key_block *b, float *state, bool first) {
   const bool direct = readable(w->task);
-  const int64_t most = w->streaming ? VALUE_KEYS : STAGE_KEYS;
+  const int64_t most = w->stage.on ? VALUE_KEYS : STAGE_KEYS;
   /* Steps that prefetch half a stage. */
-  const int64_t steps = (w->task->value_size + 15) / 16 * VALUE_KEYS / STREAMS / 2;
+  const int64_t steps = (w->task->value_size + 15) / 16 * VALUE_KEYS / STAGE_STREAMS / 2;
   for (int64_t d = 0; d < w->rows * w->value_row; d += V_LANES) v_store(w->sums + d, v_zero());
   for (int64_t j = b->begin, n; j < b->keys; j += n) {
     n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
     const bool last = j + n == b->keys;
-    stage_touch(w, true, b->key + j, n);
-    stage_begin(w, !last, b->key + j + n, STAGE_KEYS);
+    stage_touch(&w->stage, true, b->key + j, n);
+    stage_begin(&w->stage, !last, b->key + j + n, STAGE_KEYS);
     for (int64_t i = j, m; i < j + n; i += m) {
       const float *v = b->v + i * b->v_row;
       m = j + n - i < most ? j + n - i : most;
@@ -530,7 +445,7 @@ static void rows_values(row_work *w, const key_block *b, float *state, bool firs
         v = run.v, m = run.keys;
       }
       values_keys(w, i, v, b->v_row, m);
-      for (int64_t step = 0; step < steps; step++) stage_step(w, false);
+      for (int64_t step = 0; step < steps; step++) stage_step(&w->stage, false);
     }
   }
   values_add(w, state, first);
@@ -638,7 +553,7 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
     if (!lane_sees(task, i)) w->last[i] = -1;
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
-  w->streaming = task->streaming && readable(task);
+  w->stage = stage_of(task, w->reach, task->streaming && readable(task));
   return w;
 }
 
