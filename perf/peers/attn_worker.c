@@ -18,7 +18,8 @@ typedef struct prepared {
   float *input[MAX_INPUTS];
   float *output;
   size_t output_count;
-  void *workspace; /* of a projection */
+  void *workspace;          /* of a projection */
+  int32_t *lengths, *table; /* of decode */
   attn_layer *layer;
   attn_linear linear;
   attn_params attention;
@@ -38,6 +39,8 @@ static void release_one(void) {
   for (int i = 0; i < MAX_INPUTS; i++) free(now->input[i]);
   free(now->output);
   free(now->workspace);
+  free(now->lengths);
+  free(now->table);
   attn_layer_destroy(now->layer);
   attn_linear_free(&now->linear);
   *now = (prepared){.set = -1};
@@ -61,15 +64,20 @@ static const char *version(void) {
  * before the form's. */
 static const char *forms(const char *kind) {
   static char text[256];
-  const char *own = attn_isa_name();
-  bool attention = !strcmp(kind, "attention");
-  snprintf(text, sizeof text, "%s", attention ? "(B,H,T,D)\t(B,T,H,D)" : kind);
+  const char *own = attn_isa_name(), *first = kind, *more = "";
+  if (!strcmp(kind, "attention")) {
+    first = "(B,H,T,D)";
+    more = "\t(B,T,H,D)";
+  } else if (!strcmp(kind, "paged")) {
+    first = "pages";
+    more = "\tcontiguous";
+  }
+  snprintf(text, sizeof text, "%s%s", first, more);
   bool narrower = false;
   for (int i = 0; i < SETS && own; i++) {
     size_t length = strlen(text);
     if (narrower && attn_isa_supported(sets[i]))
-      snprintf(text + length, sizeof text - length, "\t%s %s", sets[i],
-               attention ? "(B,H,T,D)" : kind);
+      snprintf(text + length, sizeof text - length, "\t%s %s", sets[i], first);
     if (!strcmp(own, sets[i])) narrower = true;
   }
   return text;
@@ -149,6 +157,72 @@ static const char *prepare_attention(const worker_case *c) {
   return NULL;
 }
 
+/* k or v, (B,Hkv,S,D), as a cache would hold it, in pages where there is a table. */
+static bool move_to_cache(float **array, const attn_params *p) {
+  const attn_pages *pages = &p->pages;
+  int64_t d = p->head_size, heads = p->kv_heads, keys = p->kv_len;
+  size_t bytes = (size_t)(p->batch * heads * keys * d) * sizeof(float);
+  float *moved = perf_allocate(bytes);
+  if (!moved) return false;
+  if (!pages->table) memcpy(moved, *array, bytes);
+  for (int64_t i = 0; pages->table && i < heads * keys; i++) {
+    int64_t head = i / keys, key = i % keys, size = pages->page_size;
+    int64_t slot = (pages->table[key / size] * heads + head) * size + key % size;
+    memcpy(moved + slot * d, *array + i * d, (size_t)d * sizeof(float));
+  }
+  free(*array);
+  *array = moved;
+  return true;
+}
+
+/* The pages of one sequence, in the order of a shuffled deck (Fisher and Yates), the same every time. */
+static bool make_table(attn_params *p, int64_t size) {
+  int64_t count = p->kv_len / size;
+  now->table = malloc(sizeof *now->table * (size_t)count);
+  if (!now->table) return false;
+  uint32_t state = 2026;
+  for (int64_t i = 0; i < count; i++) {
+    state = state * 1664525u + 1013904223u; /* Numerical Recipes */
+    int64_t other = (int64_t)(state >> 16) % (i + 1);
+    if (other < i) now->table[i] = now->table[other];
+    now->table[other] = (int32_t)i;
+  }
+  p->pages = (attn_pages){now->table, count, count, size, count};
+  return true;
+}
+
+/* Sizes: batch, heads, kv heads, keys, head size; then the least keys of a ragged batch, or the size of
+ * pages. One query row per sequence. */
+static const char *prepare_cached(const worker_case *c) {
+  int64_t b = c->size[0], h = c->size[1], kv = c->size[2], s = c->size[3], d = c->size[4];
+  bool ragged = !strcmp(c->kind, "ragged"), paged = strstr(c->form, "pages");
+  if (!read_input(0, "q", b * h * d) || !read_input(1, "k", b * kv * s * d) ||
+      !read_input(2, "v", b * kv * s * d) || !make_output(b * h * d))
+    return no_input;
+  if (paged && (b != 1 || s % c->size[5])) return "pages are for one sequence of whole pages";
+  attn_params p = ATTN_PARAMS_INIT;
+  p.batch = b, p.q_heads = h, p.kv_heads = kv, p.q_len = 1, p.kv_len = s;
+  p.head_size = p.value_size = d;
+  if (paged && !make_table(&p, c->size[5])) return no_input;
+  if (!move_to_cache(&now->input[1], &p) || !move_to_cache(&now->input[2], &p)) return no_input;
+  int64_t slots = paged ? c->size[5] : s;
+  p.q = view(now->input[0], h, 1, d, false);
+  p.k = view(now->input[1], kv, slots, d, false);
+  p.v = view(now->input[2], kv, slots, d, false);
+  p.o = (attn_output){now->output, h * d, d, d, 1};
+  now->lengths = malloc(sizeof *now->lengths * (size_t)b);
+  if (!now->lengths) return no_input;
+  for (int64_t n = 0; n < b; n++) /* as workloads.py has it */
+    now->lengths[n] =
+        (int32_t)(ragged ? c->size[5] + n * (s - c->size[5]) / (b > 1 ? b - 1 : 1) : s);
+  if (ragged) p.lengths.kv_lens = now->lengths;
+  p.has_num_threads = true;
+  p.num_threads = now->threads;
+  now->attention = p;
+  now->run = run_attention;
+  return NULL;
+}
+
 /* Sizes: batch, length, d_model, heads. */
 static const char *prepare_layer(const worker_case *c) {
   int64_t b = c->size[0], t = c->size[1], d = c->size[2];
@@ -200,7 +274,8 @@ static const char *prepare(int slot, const worker_case *c, int threads) {
   if (!select_set()) return attn_last_error();
   if (!strcmp(c->kind, "attention")) return prepare_attention(c);
   if (!strcmp(c->kind, "layer")) return prepare_layer(c);
-  return prepare_linear(c);
+  if (!strcmp(c->kind, "linear")) return prepare_linear(c);
+  return prepare_cached(c);
 }
 
 static bool run(void) {
@@ -224,7 +299,7 @@ static double peak(const char *isa, int threads) {
 
 int main(int argc, char **argv) {
   release();
-  static const worker_engine engine = {version, forms, prepare, select_slot,
-                                       release, run,   result,  peak};
+  static const worker_engine engine = {version, forms,  prepare, select_slot,       release,
+                                       run,     result, peak,    perf_bandwidth_gbs};
   return worker_main(argc, argv, &engine);
 }

@@ -21,21 +21,25 @@ from engines import ATTN, PEERS, TEAM
 from workloads import SWEEP, choose
 
 
+STOPPED = 130
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(
         prog="perf/peers/run", formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Times attn and other engines on the same inputs, round by round in turn, checks every\n"
                     "result against float64, and writes a table (.tsv, .md) and plots (.png).\n"
                     "A peer that cannot be had or fails is named as a gap.",
-        epilog="workloads: P1 ... P5 attention, L1 ... L4 layers, G1 ... G3 single projections, S0 S1 small\n"
-               "work, sweep: speed over length; a beginning of a name means all of them, as P.")
+        epilog="workloads: P1 ... P5 attention, L1 ... L4 layers, G1 ... G3 single projections, D1 ... D5 decode,\n"
+               "S0 S1 small work, sweep: speed over length; a beginning of a name means all of them, as P.\n"
+               "Ctrl-C or SIGTERM: the workloads that are finished are written, with _stopped in the name.")
     parser.add_argument("--quick", action="store_true",
                         help="2 short rounds, a thinner sweep, into the build directory: to see that it works")
-    parser.add_argument("--peers", metavar="A,B", help=f"of {','.join(PEERS)} (default: all)")
+    parser.add_argument("--peers", metavar="A,B", help=f"of {','.join(PEERS)}, or none (default: all)")
     parser.add_argument("--workloads", metavar="A,B", help="default: all")
-    parser.add_argument("--rounds", type=int, metavar="N", help="default: 9")
+    parser.add_argument("--rounds", type=int, metavar="N", help="default: 7")
     parser.add_argument("--slot", type=float, metavar="SECONDS",
-                        help="how long an engine is timed in each round, at least one call (default: 0.15)")
+                        help="how long an engine is timed in each round, at least one call (default: 0.1)")
     parser.add_argument("--threads", metavar="N,all", default="1,all",
                         help="numbers of threads, one after the other (default: 1,all)")
     parser.add_argument("--json", metavar="FILE", help="also write everything, every round, as JSON")
@@ -46,9 +50,11 @@ def parse(arguments):
         parser.error(f"--rounds is {options.rounds}; at least 1")
     if options.slot is not None and not 0 < options.slot <= 60:
         parser.error(f"--slot is {options.slot:g}; more than 0, at most 60")
-    options.rounds = options.rounds or (2 if options.quick else 9)
-    options.slot = options.slot or (0.03 if options.quick else 0.15)
+    options.rounds = options.rounds or (2 if options.quick else 7)
+    options.slot = options.slot or (0.03 if options.quick else 0.1)
     options.peers = options.peers.split(",") if options.peers else list(PEERS)
+    if options.peers == ["none"]:
+        options.peers = []
     for name in options.peers:
         if name not in PEERS:
             parser.error(f"no peer is named {name}; there are {', '.join(PEERS)}")
@@ -88,25 +94,37 @@ def say_progress(text, left=None):
 
 
 def expected_seconds(case, threads, options):
-    """A guess, of use only against those of other cases: some engines reach 10 GFLOP/s."""
+    """A guess, of use only against those of other cases: some engines reach 10 GFLOP/s, or read 2 GB/s; what is
+    compiled takes its time."""
     forms = 3 if case.family == "sweep" else 8
-    return forms * (1 + options.rounds * (2 * options.slot + case.flops / 2e10 / threads))
+    call = case.flops / 2e10 / threads + (case.kv_bytes / 2e9 if case.cached else 0)
+    ready = {"attention": 15, "layer": 10}.get(case.kind, 3) if case.family != "sweep" else 0
+    return ready + forms * (4 * call + options.rounds * (2 * options.slot + call))
+
+
+def by_signal(*_):
+    raise KeyboardInterrupt
 
 
 def run_all(options, cases, directory):
+    """The run, and whether it was stopped before its end."""
     plan = [(threads, case) for threads in options.threads for case in cases
             if case.family != "sweep" or threads == options.threads[0]]
     guesses = [expected_seconds(case, threads, options) for threads, case in plan]
     run = measure.Run(options, directory)
-    start, done = time.monotonic(), 0.0
-    for (threads, case), guess in zip(plan, guesses):
-        left = (time.monotonic() - start) * (sum(guesses) - done) / done if done else None
-        say_progress(f"{threads} thread{'s' * (threads > 1)}, {case.name} ({case.shape})", left)
-        run.measure(threads, case)
-        done += guess
+    start, done, stopped = time.monotonic(), 0.0, False
+    try:
+        for (threads, case), guess in zip(plan, guesses):
+            left = (time.monotonic() - start) * (sum(guesses) - done) / done if done else None
+            say_progress(f"{threads} thread{'s' * (threads > 1)}, {case.name} ({case.shape})", left)
+            run.measure(threads, case)
+            done += guess
+    except KeyboardInterrupt:
+        stopped = True
     run.close()
-    say_progress(f"measured in {datetime.timedelta(seconds=round(time.monotonic() - start))}\n")
-    return run
+    verb = "stopped after" if stopped else "measured in"
+    say_progress(f"{verb} {datetime.timedelta(seconds=round(time.monotonic() - start))}\n")
+    return run, stopped
 
 
 def main():
@@ -115,16 +133,21 @@ def main():
     shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     directory = tempfile.mkdtemp(prefix="attn-peers-", dir=shared)
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended by SIGTERM"))
+    signal.signal(signal.SIGTERM, by_signal)
     before = os.getloadavg()
-    run = run_all(options, cases, directory)
-    facts = machine.facts(options, before, run)
+    run, stopped = run_all(options, cases, directory)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # what is left takes a few seconds
+    facts = machine.facts(options, before, run) | {"stopped": stopped}
     if not any(row.engine == ATTN and row.rounds for row in run.rows):
         for gap in run.gaps:
             print(f"compare: {gap.engine}: {gap.reason}", file=sys.stderr)
-        return 1
+        if stopped:
+            print("compare: stopped before any workload was finished: nothing is written", file=sys.stderr)
+        return STOPPED if stopped else 1
     os.makedirs(options.output, exist_ok=True)
-    stem = os.path.join(options.output, machine.file_stem())
+    # What is not complete takes no complete table's place.
+    stem = os.path.join(options.output, machine.file_stem() + "_stopped" * stopped)
     written = report.write(stem, facts, run) + plots.write(stem, facts, run)
     if options.json:
         with open(options.json, "w") as file:
@@ -135,7 +158,7 @@ def main():
     faults = [gap for gap in run.gaps if gap.engine in (ATTN, TEAM)]
     for gap in faults:  # a peer's gap is its own affair, attn's is a fault
         print(f"compare: attn, {gap.case} {gap.form}: {gap.reason}", file=sys.stderr)
-    return 1 if faults else 0
+    return 1 if faults else STOPPED if stopped else 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ module with either."""
 import math
 import os
 
+from workloads import CACHED, decode_shapes, lengths
+
 
 def start(threads):
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -47,6 +49,22 @@ def dot_product_attention(q, k, v):
     return jax.nn.dot_product_attention(q, k, v, is_causal=True)
 
 
+def masked_einsum(q, k, v, last):
+    """(B,H,1,D), and (B,Hkv,S,D) of which sequence n has `last[n]` keys; all, when that is None."""
+    b, h, _, d = q.shape
+    kv = k.shape[1]
+    q = q.reshape(b, kv, h // kv, d)
+    s = jnp.einsum("bngd,bnkd->bngk", q, k) * (1 / math.sqrt(d))
+    if last is not None:
+        s = jnp.where(jnp.arange(k.shape[2]) < last[:, None, None, None], s, -jnp.inf)
+    return jnp.einsum("bngk,bnkd->bngd", jax.nn.softmax(s, axis=-1), v).reshape(b, h, 1, d)
+
+
+def masked_product(q, k, v, last):
+    """The same of (B,1,H,D) and (B,S,Hkv,D)."""
+    return jax.nn.dot_product_attention(q, k, v, key_value_seq_lengths=last)
+
+
 def flax_module(d, heads, fused):
     class Layer(nn.Module):
         @nn.compact
@@ -75,6 +93,13 @@ def compiled(function, *inputs):
 
 def prepare(kind, form, sizes, read, threads):
     fused = "dot_product_attention" in form
+    if kind in CACHED:
+        arrays = [read(name, *shape) for name, shape in decode_shapes(sizes).items()]
+        if fused:
+            arrays = [array.transpose(0, 2, 1, 3).copy() for array in arrays]
+        last = jnp.asarray(lengths(kind, sizes), jnp.int32) if kind == "ragged" else None
+        function = masked_product if fused else masked_einsum
+        return compiled(function, *map(jnp.asarray, arrays), last)
     if kind == "attention":
         b, h, kv, t, d = sizes
         shapes = dict(q=(b, h, t, d), k=(b, kv, t, d), v=(b, kv, t, d))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Copyright 2026 The attn authors
 """ONNX Runtime: its three attention operators, and layers with constant weights, which it packs.
-Inputs and outputs are bound, so that no call copies them."""
+Inputs and outputs are bound, so that no call copies them; a cache that an operator extends is bound to both."""
 
 import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from worker import Unsupported
+from workloads import CACHED, decode_shapes, lengths
 
 
 def start(threads):
@@ -24,18 +25,22 @@ def version():
 MHA = "MultiHeadAttention (B,T,H,D)"
 GQA = "GroupQueryAttention (B,T,H,D)"
 STANDARD = "Attention-23"
+CACHED_MHA, CACHED_GQA = "MultiHeadAttention", "GroupQueryAttention"  # (B,H,S,D), as caches are
 
 
 def forms(kind):
-    return {"attention": [MHA, GQA, STANDARD], "layer": ["Attention, MatMul"]}.get(kind, ["Gemm"])
+    known = {"attention": [MHA, GQA, STANDARD], "layer": ["Attention, MatMul"], "linear": ["Gemm"],
+             "decode": [CACHED_MHA, CACHED_GQA, STANDARD]}
+    return known.get(kind, [CACHED_GQA, STANDARD])
 
 
 def node(operator, inputs, outputs, **attributes):
     return helper.make_node(operator, inputs.split(), outputs.split(), **attributes)
 
 
-def session(nodes, inputs, outputs, constants):
-    """Inputs by name, bound. Outputs: shapes by name; None where it does not matter."""
+def session(nodes, inputs, outputs, constants, in_place=()):
+    """Inputs by name, bound. Outputs: shapes by name. `in_place`: pairs of an input and the output that is
+    written into it."""
     types = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.int32): TensorProto.INT32}
     value = helper.make_tensor_value_info
     graph = helper.make_graph(
@@ -51,8 +56,12 @@ def session(nodes, inputs, outputs, constants):
     kept = {name: onnxruntime.OrtValue.ortvalue_from_numpy(a) for name, a in inputs.items()}
     for name, bound in kept.items():
         binding.bind_ortvalue_input(name, bound)
+    written = {output: kept[name] for name, output in in_place}
     for name in outputs:
-        binding.bind_output(name, "cpu")
+        if name in written:
+            binding.bind_ortvalue_output(name, written[name])
+        else:
+            binding.bind_output(name, "cpu")
 
     def call(keep=kept):
         ready.run_with_iobinding(binding)
@@ -83,7 +92,35 @@ def attention(form, b, h, kv, t, d, q, k, v):
     return session([made], rows, outputs, {})
 
 
+def decode(form, kind, sizes, q, k, v):
+    """One query row of each sequence, and a cache of all its keys."""
+    b, h, kv, s, d = sizes[:5]
+    last = np.array(lengths(kind, sizes)) - 1
+    if form == STANDARD:
+        inputs, names = dict(q=q, k=k, v=v), "q k v"
+        if kind == "ragged":
+            seen = np.arange(s) <= last[:, None]
+            inputs["mask"] = np.where(seen, 0, -np.inf).astype(np.float32)[:, None, None, :]
+            names += " mask"
+        return session([node("Attention", names, "y")], inputs, dict(y=q.shape), {})
+    rows, outputs = q.reshape(b, 1, h * d), dict(y=(b, 1, h * d))
+    if form == CACHED_MHA:
+        made = node("MultiHeadAttention", "q k v", "y", domain="com.microsoft", num_heads=h)
+        return session([made], dict(q=rows, k=k, v=v), outputs, {})
+    # The operator puts the last key and value, which it is given beside the cache, into their slots.
+    new_k, new_v = (np.stack([x[n, :, i] for n, i in enumerate(last)]).reshape(b, 1, kv * d) for x in (k, v))
+    inputs = dict(q=rows, k=new_k, v=new_v, past_k=k, past_v=v, last=last.astype(np.int32),
+                  total=np.array([s], np.int32))
+    outputs.update(cache_k=k.shape, cache_v=v.shape)
+    made = node("GroupQueryAttention", "q k v past_k past_v last total", "y cache_k cache_v",
+                domain="com.microsoft", num_heads=h, kv_num_heads=kv)
+    return session([made], inputs, outputs, {}, [("past_k", "cache_k"), ("past_v", "cache_v")])
+
+
 def prepare(kind, form, sizes, read, threads):
+    if kind in CACHED:
+        arrays = [read(name, *shape) for name, shape in decode_shapes(sizes).items()]
+        return decode(form, kind, sizes, *arrays)
     if kind == "attention":
         b, h, kv, t, d = sizes
         arrays = read("q", b, h, t, d), read("k", b, kv, t, d), read("v", b, kv, t, d)

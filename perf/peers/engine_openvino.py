@@ -5,6 +5,7 @@
 import numpy as np
 import openvino
 from openvino import opset13 as op
+from workloads import CACHED, decode_shapes, lengths
 
 
 def start(threads):
@@ -24,7 +25,8 @@ def version():
 
 
 def forms(kind):
-    return {"attention": ["SDPA"], "layer": ["MatMul, SDPA, MatMul"]}.get(kind, ["MatMul"])
+    known = {"layer": ["MatMul, SDPA, MatMul"], "linear": ["MatMul"]}
+    return known.get(kind, ["SDPA"])
 
 
 def constant(*values):
@@ -59,7 +61,22 @@ def compiled(result, parameters, arrays):
     return lambda keep=arrays: request.infer(), lambda: request.get_output_tensor(0).data
 
 
+def decode(kind, sizes, read):
+    b, h, kv, s, d = sizes[:5]
+    arrays = [read(name, *shape) for name, shape in decode_shapes(sizes).items()]
+    if kind == "ragged":
+        seen = np.arange(s) < np.array(lengths(kind, sizes))[:, None]
+        arrays.append(np.where(seen, 0, -np.inf).astype(np.float32)[:, None, None, :])
+    parameters = [op.parameter(a.shape, np.float32) for a in arrays]
+    q, k, v, *mask = parameters
+    if h != kv:
+        k, v = (repeat_heads(x, b, kv, h // kv, s, d) for x in (k, v))
+    return compiled(op.scaled_dot_product_attention(q, k, v, *mask, causal=False), parameters, arrays)
+
+
 def prepare(kind, form, sizes, read, threads):
+    if kind in CACHED:
+        return decode(kind, sizes, read)
     if kind == "attention":
         b, h, kv, t, d = sizes
         arrays = [read("q", b, h, t, d), read("k", b, kv, t, d), read("v", b, kv, t, d)]

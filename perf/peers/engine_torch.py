@@ -6,6 +6,7 @@ layers around it, eager and compiled with frozen weights."""
 import torch
 import torch.nn.functional as F
 from torch import nn
+from workloads import CACHED, decode_shapes, lengths
 
 
 def start(threads):
@@ -25,6 +26,10 @@ def version():
 def forms(kind):
     if kind == "attention":
         return ["SDPA", "flex_attention compiled"]
+    if kind == "decode":
+        return ["SDPA"]
+    if kind in ("grouped", "paged", "ragged"):
+        return ["SDPA", "SDPA, heads expanded ahead", "SDPA, heads of a group as rows"]
     return ["eager", "compiled, frozen"]
 
 
@@ -54,6 +59,24 @@ def sdpa(q, k, v):
     return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=grouped)
 
 
+def decode(form, q, k, v, lengths):
+    """A call for each length: PyTorch knows no lengths. `q` is one row, which sees all of them."""
+    group = q.shape[1] // k.shape[1]
+    enable_gqa = form == "SDPA" and group > 1
+    if "ahead" in form:
+        k, v = (x.repeat_interleave(group, 1) for x in (k, v))
+    if "rows" in form:
+        q = q.view(q.shape[0], k.shape[1], group, -1)
+    parts = [(q, k, v)]
+    if len(set(lengths)) > 1:
+        parts = [(q[n:n + 1], k[n:n + 1, :, :s], v[n:n + 1, :, :s]) for n, s in enumerate(lengths)]
+
+    def call():
+        return [F.scaled_dot_product_attention(*part, enable_gqa=enable_gqa) for part in parts]
+
+    return call, lambda: torch.cat(call()).numpy()
+
+
 def flex(q, k, v):
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
@@ -66,6 +89,10 @@ def flex(q, k, v):
 
 def prepare(kind, form, sizes, read, threads):
     torch._dynamo.reset()
+    if kind in CACHED:
+        shapes = decode_shapes(sizes)
+        q, k, v = (torch.from_numpy(read(name, *shape)) for name, shape in shapes.items())
+        return decode(form, q, k, v, lengths(kind, sizes))
     if kind == "attention":
         b, h, kv, t, d = sizes
         shapes = dict(q=(b, h, t, d), k=(b, kv, t, d), v=(b, kv, t, d))

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import oracle
 import workloads
-from engines import ATTN, TEAM, Engine
+from engines import ATTN, CONTIGUOUS, TEAM, Engine
 
 ISAS = ("avx512", "avx2", "neon")
+MEMORY = "memory"  # in the place of a set: the limit is what can be read
 # A peer's forms that took this much longer than its best one at first sight are not timed again.
 FORM_MARGIN = 1.5
 # Calls of this many seconds, this much slower than the fastest engine, are timed in few rounds.
@@ -68,7 +69,7 @@ class Run:
     def __init__(self, options, directory):
         self.options, self.directory = options, directory
         self.rows, self.gaps = [], []
-        self.peaks = {}  # (threads, case name, isa): GFLOP/s by round
+        self.peaks = {}  # (threads, case name, isa or MEMORY): GFLOP/s, or GB/s, by round
         self.versions = {}
         self.isa = ""
         self.engines, self.threads = [], 0
@@ -98,11 +99,23 @@ class Run:
     def takes_part(self, engine, case):
         if case.family == "sweep":
             return engine.name in (ATTN, "torch", "openvino")
+        if case.kind == "paged":  # no peer has pages: the others would do what they do without
+            return engine.name in (ATTN, "torch")
         return engine.name != TEAM or case.family in "PL"
 
     # ---- one case ----
 
     def measure(self, threads, case):
+        """All of it or, when it is interrupted, nothing."""
+        rows, gaps, peaks = len(self.rows), len(self.gaps), {k: len(v) for k, v in self.peaks.items()}
+        try:
+            self.measure_whole(threads, case)
+        except KeyboardInterrupt:
+            del self.rows[rows:], self.gaps[gaps:]
+            self.peaks = {key: self.peaks[key][:count] for key, count in peaks.items()}
+            raise
+
+    def measure_whole(self, threads, case):
         if threads != self.threads:
             self.start(threads)
         arrays = workloads.inputs(case)
@@ -127,7 +140,8 @@ class Run:
             forms = forms and [form for form in forms if "compiled" not in form and "(B,T,H,D)" not in form]
         rows = []
         for slot, form in enumerate(forms or []):
-            row = Row(self.threads, case, engine.name, form, slot)
+            name = CONTIGUOUS if case.kind == "paged" and form == "contiguous" else engine.name
+            row = Row(self.threads, case, name, form, slot)
             _, fault = engine.guarded(lambda: self.first_sight(engine, row, truth))
             if not fault:
                 rows.append(row)
@@ -189,28 +203,33 @@ class Run:
 
     def measure_peaks(self, case):
         ours = next((engine for engine in self.engines if engine.name == ATTN), None)
-        for isa in ISAS if ours and ours.worker else ():
-            gflops, _ = ours.guarded(lambda: float(ours.worker.ask(f"peak {isa}")))
-            if gflops:
-                self.peaks.setdefault((self.threads, case.name, isa), []).append(gflops)
+        if not ours or not ours.worker or case.cached and not case.from_memory:
+            return  # no share is said of decode in the caches
+        questions = {MEMORY: "bandwidth"} if case.from_memory else {isa: f"peak {isa}" for isa in ISAS}
+        for limit, question in questions.items():
+            value, _ = ours.guarded(lambda: float(ours.worker.ask(question)))
+            if value:
+                self.peaks.setdefault((self.threads, case.name, limit), []).append(value)
 
     # ---- what came out ----
 
+    def limit(self, row):
+        return MEMORY if row.case.from_memory else row.isa or self.isa
+
     def peak(self, threads, isa):
-        """The highest of all rounds on that many threads, GFLOP/s; 0 when unknown."""
-        isa = isa or self.isa
+        """The highest of all rounds on that many threads, GFLOP/s, of MEMORY GB/s; 0 when unknown."""
         seen = [max(values) for (t, _, i), values in self.peaks.items() if (t, i) == (threads, isa)]
         return max(seen, default=0)
 
     def share(self, row):
         """Of that peak, by the shortest call."""
-        peak = self.peak(row.threads, row.isa)
-        return row.case.flops / row.shortest / 1e9 / peak if peak else 0
+        peak = self.peak(row.threads, self.limit(row))
+        return row.case.amount / row.shortest / 1e9 / peak if peak else 0
 
     def share_median(self, row):
         """Median over the rounds of the share of the peak right before."""
-        peaks = self.peaks.get((row.threads, row.case.name, row.isa or self.isa), [])
-        shares = [row.case.flops / seconds / 1e9 / peaks[turn]
+        peaks = self.peaks.get((row.threads, row.case.name, self.limit(row)), [])
+        shares = [row.case.amount / seconds / 1e9 / peaks[turn]
                   for turn, seconds in zip(row.turn, row.median) if turn < len(peaks)]
         return statistics.median(shares) if shares else 0
 
@@ -223,7 +242,7 @@ class Run:
     def as_json(self, facts):
         rows = [{**dataclasses.asdict(row), "case": row.case.name, "flops": row.case.flops}
                 for row in self.rows]
-        peaks = [{"threads": t, "case": c, "isa": i, "gflops": v} for (t, c, i), v in self.peaks.items()]
+        peaks = [{"threads": t, "case": c, "limit": i, "by_round": v} for (t, c, i), v in self.peaks.items()]
         gaps = [dataclasses.asdict(gap) for gap in self.gaps]
         return {"facts": facts, "rows": rows, "peaks": peaks, "gaps": gaps}
 

@@ -167,8 +167,8 @@ static const float *result(size_t *count) {
 }
 
 int main(int argc, char **argv) {
-  static const worker_engine callbacks = {version, forms, prepare, select_slot,
-                                          release, run,   result,  NULL};
+  static const worker_engine callbacks = {version, forms,  prepare, select_slot, release,
+                                          run,     result, NULL,    NULL};
   if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success ||
       dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success) {
     fprintf(stderr, "oneDNN has no engine for this processor\n");

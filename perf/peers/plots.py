@@ -13,7 +13,7 @@ from workloads import SWEEP_SIZES
 
 COLOURS = {ATTN: "#c1272d", "torch": "#4c72b0", "openvino": "#8172b3", "onnxruntime": "#55a868",
            "jax": "#ccb974", "onednn": "#7f7f7f"}
-PANELS = (("attention", "P"), ("layer", "L"), ("projection", "G"), ("small work", "S"))
+PANELS = (("attention", "P"), ("layer", "L"), ("projection", "G"), ("decode", "D"), ("small work", "S"))
 
 
 def write(stem, facts, run):
@@ -32,7 +32,7 @@ def title(facts, threads):
 
 def bars(path, facts, run, threads):
     cases = cases_of(run, threads)
-    panels = [(name, [c for c in cases if c.family == family]) for name, family in PANELS]
+    panels = [(name, [c for c in cases if c.panel == family]) for name, family in PANELS]
     panels = [(name, members) for name, members in panels if members]
     names = [name for name in (ATTN, *PEERS) if any(r.engine == name for r in run.rows)]
     widths = [max(2, len(members)) for _, members in panels]
@@ -73,7 +73,8 @@ def draw_panel(axis, run, threads, names, cases, small):
     else:
         axis.set_ylim(0, 1.05)
         axis.axhline(1, color="black", linewidth=0.8)
-        axis.set_ylabel("share of the FMA peak, best call")
+        memory = any(case.from_memory for case in cases)
+        axis.set_ylabel(f"share of the {'bandwidth' if memory else 'FMA peak'}, best call")
 
 
 def wrap(shape):

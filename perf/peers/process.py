@@ -28,6 +28,7 @@ class Process:
 
         def in_child():
             os.sched_setaffinity(0, cpus)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for compare.py, which keeps what it has
             # A stopped worker could not even notice that its pipe was closed.
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -2,8 +2,8 @@
 # Copyright 2026 The attn authors
 """The table, as TSV with every form, and as Markdown to read."""
 
-from engines import ATTN, PEERS, TEAM, TITLES
-from measure import ISAS, ratios
+from engines import ATTN, CONTIGUOUS, PEERS, TEAM, TITLES
+from measure import ISAS, MEMORY, ratios
 
 AVX512_ALLOWANCE = 0.05  # by which a share on a narrower set may be lower
 ERROR_GOAL, SCALING_GOAL = 1.2, 0.95
@@ -20,7 +20,7 @@ def write(stem, facts, run):
 # ---- TSV ----
 
 COLUMNS = ("threads workload shape engine form rounds samples best_ms median_ms gflops share_best "
-           "share_median error_rms error_max note").split()
+           "share_median error_rms error_max kv_gbs note").split()
 
 
 def tsv(run):
@@ -30,15 +30,19 @@ def tsv(run):
         lines.append([
             row.threads, row.case.name, row.case.shape, row.engine, row.form, row.rounds, row.samples,
             f"{row.shortest * 1e3:.6g}", f"{row.seconds * 1e3:.6g}",
-            f"{row.case.flops / row.shortest / 1e9:.4g}", f"{run.share(row):.3f}",
-            f"{run.share_median(row):.3f}" if row.rounds else "-",
-            f"{row.error_rms:.3g}", f"{row.error_max:.3g}", note])
+            f"{row.case.flops / row.shortest / 1e9:.4g}", share_cell(run, row, f"{run.share(row):.3f}"),
+            share_cell(run, row, f"{run.share_median(row):.3f}") if row.rounds else "-",
+            f"{row.error_rms:.3g}", f"{row.error_max:.3g}", gbs_cell(row), note])
     for gap in run.gaps:
         lines.append([gap.threads, gap.case or "all", "", gap.engine, gap.form, 0, 0,
-                      *["-"] * 7, gap.reason])
+                      *["-"] * 8, gap.reason])
     for (threads, case, isa), values in run.peaks.items():
-        lines.append([threads, case, "", "FMA peak", isa, len(values), len(values), "-", "-",
-                      f"{max(values):.4g}", *["-"] * 4, "multiply-adds in registers"])
+        head, most = [threads, case, ""], f"{max(values):.4g}"
+        counts = [len(values), len(values), "-", "-"]
+        if isa == MEMORY:
+            lines.append([*head, "bandwidth", "", *counts, *["-"] * 5, most, "the best of several readers"])
+        else:
+            lines.append([*head, "FMA peak", isa, *counts, most, *["-"] * 5, "multiply-adds in registers"])
     return "".join("\t".join(map(str, line)) + "\n" for line in lines)
 
 
@@ -47,6 +51,15 @@ def tsv(run):
 def milliseconds(seconds):
     ms = seconds * 1e3
     return f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}" if ms >= 0.1 else f"{ms:.2g}"
+
+
+def gbs_cell(row):
+    return f"{row.case.kv_bytes / row.shortest / 1e9:.3g}" if row.case.cached else "-"
+
+
+def share_cell(run, row, text):
+    """None is said of what the caches hold."""
+    return "-" if row.case.cached and not row.case.from_memory else text
 
 
 def table(head, rows):
@@ -75,17 +88,23 @@ def mark(value, goal):
 # ---- Markdown ----
 
 def share_goal(case, isa):
-    return case.goal.share - (0 if isa == "avx512" else AVX512_ALLOWANCE) if case.goal.share else 0
+    allowance = 0 if isa == "avx512" or case.from_memory else AVX512_ALLOWANCE
+    return case.goal.share - allowance if case.goal.share else 0
 
 
 def goal_cell(run, case, ours, threads):
-    """What the goals of one thread say about this case."""
+    """What the goals say about this case: those of one thread; what is read from memory, of any number."""
     goal, cells = case.goal, []
-    if threads > 1:
+    if threads > 1 and not case.from_memory:
         return ""
     if goal.share:
         wanted = share_goal(case, run.isa)
         cells.append(f"share ≥ {wanted:.2f} {'✓' if run.share(ours) >= wanted else '✗'}")
+    if threads > 1:
+        return "; ".join(cells)
+    contiguous = run.best_form(threads, case, CONTIGUOUS) if goal.contiguous else None
+    if contiguous:
+        cells.append(f"without pages ≥ {goal.contiguous:g}: {mark(ratios(ours, contiguous)[0], goal.contiguous)}")
     if goal.ratio:
         names = goal.rivals or tuple(PEERS)
         rival = best_peer(run, threads, case, names)
@@ -99,24 +118,32 @@ def goal_cell(run, case, ours, threads):
 
 
 def main_table(run, threads):
+    return rows_table(run, threads, [c for c in cases_of(run, threads) if not c.cached],
+                      ["GFLOP/s", "share of peak"], lambda row: f"{row.case.flops / row.shortest / 1e9:.3g}")
+
+
+def decode_table(run, threads):
+    return rows_table(run, threads, [c for c in cases_of(run, threads) if c.cached],
+                      ["GB/s of K and V", "share of bandwidth"], gbs_cell)
+
+
+def rows_table(run, threads, cases, measures, speed):
+    """attn's speed and its share of the limit, under the names `measures`, and the best peer."""
     rows = []
-    for case in cases_of(run, threads):
+    for case in cases:
         ours = run.best_form(threads, case, ATTN)
         if not ours:
             continue
         rival = best_peer(run, threads, case, PEERS)
-        ratio = "{:.2f} | {:.2f}".format(*ratios(ours, rival)) if rival else "- | -"
-        rows.append([
-            case.name, case.shape, milliseconds(ours.shortest), milliseconds(ours.seconds),
-            f"{case.flops / ours.shortest / 1e9:.3g}", f"{run.share(ours):.2f}",
-            f"{run.share_median(ours):.2f}",
-            f"{TITLES[rival.engine]}: {rival.form}" if rival else "-",
-            milliseconds(rival.shortest) if rival else "-",
-            milliseconds(rival.seconds) if rival else "-", *ratio.split(" | "),
-            goal_cell(run, case, ours, threads)])
-    head = ["workload", "shape", "attn ms, best", "median", "GFLOP/s", "share of peak, best", "median",
-            "best peer", "its ms, best", "median", "ratio, median", "of bests", "goals"]
-    return table(head, rows)
+        shares = (share_cell(run, ours, f"{share:.2f}") for share in (run.share(ours), run.share_median(ours)))
+        theirs = [f"{TITLES[rival.engine]}: {rival.form}", milliseconds(rival.shortest),
+                  milliseconds(rival.seconds), speed(rival),
+                  *(f"{ratio:.2f}" for ratio in ratios(ours, rival))] if rival else ["-"] * 6
+        rows.append([case.name, case.shape, milliseconds(ours.shortest), milliseconds(ours.seconds),
+                     speed(ours), *shares, *theirs, goal_cell(run, case, ours, threads)])
+    head = ["workload", "shape", "attn ms, best", "median", measures[0], f"{measures[1]}, best", "median",
+            "best peer", "its ms, best", "median", measures[0], "ratio, median", "of bests", "goals"]
+    return rows and table(head, rows)
 
 
 def engines_table(run, threads):
@@ -196,7 +223,10 @@ def gaps_list(run):
 
 def peaks_line(run, threads):
     peaks = [f"{isa} {run.peak(threads, isa):.1f}" for isa in ISAS if run.peak(threads, isa)]
-    return "FMA peak, measured all along this run: " + ", ".join(peaks) + " GFLOP/s.\n\n"
+    said = [f"FMA peak {', '.join(peaks)} GFLOP/s"] if peaks else []
+    if run.peak(threads, MEMORY):
+        said.append(f"read from memory {run.peak(threads, MEMORY):.1f} GB/s")
+    return "Measured all along this run: " + "; ".join(said) + ".\n\n" if said else ""
 
 
 HOW = """All engines compute in float32 from the same inputs and take turns, a slot of {slot:g} s each (at least one
@@ -205,7 +235,10 @@ processes of all others are stopped. With one thread every process is pinned to 
 sample of all rounds, *median* that of the rounds' medians; *ratio* is how many times as long as attn the
 peer takes: the median of the ratios within each round, and the ratio of the bests. *share of peak*: of the multiply-adds in
 registers that the machine reaches on attn's instruction set: by the best call and the highest peak of the run, and as the
-median over the rounds of the share of the peak right before. Operations are those of visible pairs only.
+median over the rounds of the share of the peak right before. Operations are those of visible pairs only. *GB/s of K and V*
+counts every key and value once, however often an engine reads it; *share of bandwidth* is of what the same threads
+read from memory with the best of several loops (1 to 8 streams, with and without prefetching), measured before every round.
+D3 and its kin stay in the caches. No peer has pages: PyTorch's D5 is its D2. What it costs to let a cache grow is in no figure.
 
 attn and oneDNN are called from C, the others from Python as their users would: for S0 and S1 that is a part of what is
 compared. Every engine has its best form and memory layout: forms that took {margin:g} times as long as the engine's fastest
@@ -223,6 +256,7 @@ def markdown(stem, facts, run):
         f"# attn and other engines on {facts['cpu']}, {facts['date']}\n\n",
         f"attn at {facts['revision']}, instruction set {facts['isa']}. {versions}. {facts['cpus']} CPUs; "
         f"load average before and after: {facts['load'][0]}, {facts['load'][1]}.\n\n",
+        "**Stopped before its end**: the workloads that were finished until then.\n\n" * facts["stopped"],
     ]
     for threads in facts["threads"]:
         if not cases_of(run, threads) and not cases_of(run, threads, sweep=True):
@@ -230,7 +264,7 @@ def markdown(stem, facts, run):
         parts += [f"## {threads} thread{'s' * (threads > 1)}\n\n", peaks_line(run, threads)]
         if cases_of(run, threads):
             parts += [f"![Share of peak by workload and engine]({name}_{threads}.png)\n\n",
-                      main_table(run, threads),
+                      main_table(run, threads) or "", decode_table(run, threads) or "",
                       "All engines, each in its fastest form; in brackets how many times as long as attn:\n\n",
                       engines_table(run, threads)]
         optional = [
@@ -257,6 +291,6 @@ def summary(facts, run):
             rival = best_peer(run, threads, case, PEERS)
             if ours:
                 against = f"{ratios(ours, rival)[0]:6.2f} x {TITLES[rival.engine]}" if rival else ""
-                lines.append(f"{threads} {case.name:3} {ours.seconds * 1e3:10.4f} ms  "
-                             f"share {run.share(ours):.2f}  {against}")
+                share = share_cell(run, ours, f"{run.share(ours):.2f}")
+                lines.append(f"{threads} {case.name:7} {ours.seconds * 1e3:10.4f} ms  share {share:4}  {against}")
     return "\n".join(lines)

@@ -143,6 +143,8 @@ static void answer(char *line, const worker_engine *engine) {
     puts("ok");
   } else if (!strcmp(line, "peak")) {
     printf("ok %.6g\n", engine->peak ? engine->peak(rest, threads) : 0);
+  } else if (!strcmp(line, "bandwidth")) {
+    printf("ok %.6g\n", engine->bandwidth ? engine->bandwidth(threads) : 0);
   } else {
     answer_slot(line, rest, engine);
   }

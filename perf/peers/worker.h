@@ -14,7 +14,7 @@
 enum { WORKER_SLOTS = 8, WORKER_SIZES = 8 };
 
 typedef struct worker_case {
-  char kind[16];              /* attention, layer, linear */
+  char kind[16];              /* attention, layer, linear, or one of CACHED in workloads.py */
   char form[128];             /* one of those that `forms` lists for the kind */
   int64_t size[WORKER_SIZES]; /* by kind, as compare.py's workloads.py has them */
   int sizes;
@@ -32,6 +32,7 @@ typedef struct worker_engine {
   const float *(*result)(size_t *count);
   /* GFLOP/s of multiply-adds in registers on that instruction set, 0 where it cannot run; may be NULL. */
   double (*peak)(const char *isa, int threads);
+  double (*bandwidth)(int threads); /* GB/s of reading memory; may be NULL */
 } worker_engine;
 
 /* argv: directory of the inputs and outputs, number of threads. Returns the exit status. */
