@@ -15,7 +15,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Keys and values of more than that come from memory, whatever the caches. */
+/* Keys and values of more than that are taken to come from memory: between two calls other layers pass through the
+ * caches. Below it, reading as if from memory costs up to half of the speed (rows.h, 1024 keys of 64). */
 enum { STREAM_BYTES = 16 << 20 };
 
 struct attn_plan {
@@ -58,7 +59,7 @@ static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t thre
   plan->problem.kernels = kernels;
   plan->problem.params.num_threads = threads;
   attn_schedule_make(&plan->problem, cuts, &plan->schedule);
-  plan->streaming = attn_problem_kv_bytes(&plan->problem) > STREAM_BYTES;
+  plan->streaming = plan->problem.kv_bytes > STREAM_BYTES;
   plan->runner_bytes = 0;
   for (int64_t i = 0; i < plan->schedule.count; i++) {
     const attn_cut *c = attn_schedule_cut(&plan->schedule, i);
@@ -91,6 +92,8 @@ void attn_plan_reset(attn_plan *plan) {
 
 static void plan_share_memory(attn_plan *plan, void *memory) {
   plan->states = memory;
+  plan->pending = NULL;
+  if (!memory) return;
   plan->pending = (atomic_int *)((char *)memory + states_bytes(plan));
   attn_plan_reset(plan);
 }
@@ -122,6 +125,7 @@ static attn_attention_task task_of(const attn_problem *problem, const attn_share
                                    const attn_sequence *s) {
   const attn_params *p = &problem->params;
   const int64_t head = share->kv_head * problem->group;
+  const int64_t begin = s->kv_begin / ATTN_KEY_CHUNK; /* chunks before it have no keys */
   const bool paged = p->pages.table != NULL;
   attn_attention_task t = {
       .q = input_at(&p->q, s->batch, head, s->q_row),
@@ -148,7 +152,7 @@ static attn_attention_task task_of(const attn_problem *problem, const attn_share
       .kv_begin = s->kv_begin,
       .kv_len = s->kv_len,
       .diagonal = s->diagonal,
-      .chunk_begin = share->chunk_begin,
+      .chunk_begin = share->chunk_begin > begin ? share->chunk_begin : begin,
       .chunk_end = share->chunk_end,
       .scale = p->scale,
   };
@@ -200,6 +204,14 @@ static size_t forward_bytes(const attn_plan *plan) {
   return (size_t)plan->problem.params.num_threads * plan->runner_bytes + shared_bytes(plan);
 }
 
+/* Memory for the cuts of a ragged batch; NULL for others, which need none. */
+static attn_status acquire_cuts(attn_context *context, const attn_problem *problem, void **cuts) {
+  const size_t bytes = cuts_bytes(problem);
+  *cuts = bytes ? attn_scratch_acquire(context, bytes) : NULL;
+  if (*cuts || !bytes) return ATTN_OK;
+  return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", bytes);
+}
+
 attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
   attn_plan plan;
   const attn_kernels *kernels;
@@ -207,18 +219,18 @@ attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
   attn_status status = attn_kernels_current(&kernels);
   if (!status) status = attn_problem_shape(params, &plan.problem);
   if (status) return status;
-  const size_t cuts = cuts_bytes(&plan.problem);
-  void *memory = attn_scratch_acquire(NULL, cuts);
-  if (!memory) return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", cuts);
+  void *cuts;
+  status = acquire_cuts(NULL, &plan.problem, &cuts);
+  if (status) return status;
   /* Whether the call will use one thread or all is not known here, and one thread's larger tasks
    * may need more. */
   const int32_t threads = plan.problem.params.num_threads;
-  plan_init(&plan, kernels, threads, memory);
+  plan_init(&plan, kernels, threads, cuts);
   const size_t team = forward_bytes(&plan);
-  plan_init(&plan, kernels, 1, memory);
+  plan_init(&plan, kernels, 1, cuts);
   /* The memory may start anywhere. */
-  *bytes = cuts + larger(team, forward_bytes(&plan)) + ATTN_ALIGNMENT;
-  attn_scratch_release(NULL, memory);
+  *bytes = cuts_bytes(&plan.problem) + larger(team, forward_bytes(&plan)) + ATTN_ALIGNMENT;
+  attn_scratch_release(NULL, cuts);
   return ATTN_OK;
 }
 
@@ -234,36 +246,32 @@ static attn_status forward_run(attn_plan *plan, char *memory) {
 static attn_status forward_inside(attn_plan *plan, const attn_kernels *kernels, int32_t threads) {
   const attn_params *p = &plan->problem.params;
   char *memory = (char *)attn_align((size_t)(uintptr_t)p->workspace);
-  size_t need = cuts_bytes(&plan->problem) + ATTN_ALIGNMENT;
-  if (p->workspace_size >= need) {
-    plan_init(plan, kernels, threads, memory);
-    memory += need - ATTN_ALIGNMENT;
-    need += forward_bytes(plan);
-    if (p->workspace_size >= need) return forward_run(plan, memory);
+  const size_t cuts = cuts_bytes(&plan->problem);
+  if (p->workspace_size < cuts + ATTN_ALIGNMENT) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "workspace_size is %zu; this problem needs what attn_workspace_size() says, "
+                     "more than %zu",
+                     p->workspace_size, cuts + ATTN_ALIGNMENT);
   }
+  plan_init(plan, kernels, threads, memory);
+  const size_t need = cuts + forward_bytes(plan) + ATTN_ALIGNMENT;
+  if (p->workspace_size >= need) return forward_run(plan, memory + cuts);
   return attn_fail(ATTN_INVALID_ARGUMENT, "workspace_size is %zu; this problem needs %zu",
                    p->workspace_size, need);
 }
 
 static attn_status forward_scratch(attn_context *context, attn_plan *plan,
                                    const attn_kernels *kernels, int32_t threads) {
-  const size_t cuts = cuts_bytes(&plan->problem);
-  void *room = cuts ? attn_scratch_acquire(context, cuts) : NULL;
-  attn_status status = ATTN_OUT_OF_MEMORY;
-  size_t need = cuts;
-  if (!cuts || room) {
-    plan_init(plan, kernels, threads, room);
-    need = forward_bytes(plan);
-    char *memory = attn_scratch_acquire(context, need);
-    if (memory)
-      status = forward_run(plan, memory);
-    else
-      status = attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", need);
-    attn_scratch_release(context, memory);
-  } else {
-    attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", cuts);
-  }
-  attn_scratch_release(context, room);
+  void *cuts;
+  attn_status status = acquire_cuts(context, &plan->problem, &cuts);
+  if (status) return status;
+  plan_init(plan, kernels, threads, cuts);
+  const size_t need = forward_bytes(plan);
+  char *memory = attn_scratch_acquire(context, need);
+  status = memory ? forward_run(plan, memory)
+                  : attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", need);
+  attn_scratch_release(context, memory);
+  attn_scratch_release(context, cuts);
   return status;
 }
 
@@ -279,7 +287,7 @@ attn_status attn_forward_with(attn_context *context, const attn_params *params,
   attn_status status = attn_problem_init(params, &plan.problem);
   if (status) return status;
   const attn_params *p = &plan.problem.params;
-  const int32_t threads = attn_threads_for(attn_problem_cost(&plan.problem), p->num_threads);
+  const int32_t threads = attn_threads_for(plan.problem.cost, p->num_threads);
   if (p->workspace) return forward_inside(&plan, kernels, threads);
   return forward_scratch(context, &plan, kernels, threads);
 }
@@ -326,7 +334,10 @@ int64_t attn_plan_task_count(const attn_plan *plan) { return plan ? plan->schedu
 
 double attn_plan_task_cost(const attn_plan *plan, int64_t i) {
   if (!plan || i < 0 || i >= plan->schedule.tasks) return 0.0;
-  return attn_schedule_cost(&plan->schedule, &plan->problem, i);
+  const attn_fpmode mode = attn_fpmode_enter();
+  const double cost = attn_schedule_cost(&plan->schedule, &plan->problem, i);
+  attn_fpmode_leave(mode);
+  return cost;
 }
 
 size_t attn_plan_workspace_size(const attn_plan *plan) {

@@ -301,10 +301,13 @@ static attn_status check_view(const attn_cache *cache, int64_t batch, const int3
   attn_status status = attn_cache_check_handle(cache);
   if (status) return status;
   if (!p) return attn_fail(ATTN_INVALID_ARGUMENT, "params is NULL; it must point to a struct");
-  if (p->struct_size < sizeof(*p)) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "params.struct_size is %zu; a view needs the %zu bytes of ATTN_PARAMS_INIT",
-                     p->struct_size, sizeof(*p));
+  /* As much of it as a view writes: structs of older callers may end there. */
+  const size_t written = offsetof(attn_params, pages) + sizeof(p->pages);
+  if (p->struct_size < written) {
+    return attn_fail(
+        ATTN_INVALID_ARGUMENT,
+        "params.struct_size is %zu; a view needs the first %zu bytes of ATTN_PARAMS_INIT",
+        p->struct_size, written);
   }
   status = attn_check_extent("batch", batch, 0,
                              sequences ? ATTN_MAX_EXTENT : cache->config.max_sequences);

@@ -19,9 +19,9 @@ struct attn_cache {
   size_t bytes;
 
   float *k, *v; /* (page, kv_head, slot, dim) */
-  int32_t
-      *tables; /* (sequence, table_width): page of keys i * page_size ... at i % table_width; only
-                       entries of keys that are held mean something */
+  /* (sequence, table_width): the page of keys i * page_size ... is at i % table_width; only entries
+   * of keys that are held mean something. */
+  int32_t *tables;
   int32_t *lengths; /* per sequence: keys appended */
   int32_t *starts;  /* per sequence: keys that have left the window */
   int32_t *lost;    /* per sequence, at most starts: keys that are no longer held */

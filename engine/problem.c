@@ -120,26 +120,34 @@ static attn_status check_rows(const attn_params *p) {
   return attn_fail(ATTN_INVALID_ARGUMENT,
                    "batch * q_heads * q_len is %" PRId64 " * %" PRId64 " * %" PRId64
                    "; allowed: up to 2^40",
-                   p->batch, p->q_heads, p->q_len);
+                   batch, p->q_heads, p->q_len);
 }
 
 /* ---- lengths and pages ---- */
 
+/* The room that sequence n has, before lengths say how much of it is used. */
+static attn_sequence sequence_room(const attn_params *p, int64_t n) {
+  const attn_lengths *l = &p->lengths;
+  attn_sequence s = {.batch = n, .kv_batch = n, .q_len = p->q_len, .kv_len = p->kv_len};
+  if (l->cu_seqlens_q) {
+    s.batch = 0;
+    s.q_row = l->cu_seqlens_q[n];
+    s.q_len = l->cu_seqlens_q[n + 1] - s.q_row;
+  }
+  if (l->cu_seqlens_k) {
+    s.kv_batch = 0;
+    s.kv_row = l->cu_seqlens_k[n];
+    s.kv_len = l->cu_seqlens_k[n + 1] - s.kv_row;
+  }
+  if (p->pages.table) s.kv_batch = 0;
+  return s;
+}
+
 attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n) {
   const attn_params *p = &problem->params;
   const attn_lengths *l = &p->lengths;
-  attn_sequence s = {.batch = n, .kv_batch = n, .q_len = p->q_len, .kv_len = p->kv_len};
+  attn_sequence s = sequence_room(p, n);
   if (problem->ragged) {
-    if (l->cu_seqlens_q) {
-      s.batch = 0;
-      s.q_row = l->cu_seqlens_q[n];
-      s.q_len = l->cu_seqlens_q[n + 1] - s.q_row;
-    }
-    if (l->cu_seqlens_k) {
-      s.kv_batch = 0;
-      s.kv_row = l->cu_seqlens_k[n];
-      s.kv_len = l->cu_seqlens_k[n + 1] - s.kv_row;
-    }
     if (l->left_padding) {
       s.kv_row += l->left_padding[n];
       s.kv_len -= l->left_padding[n];
@@ -148,9 +156,37 @@ attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n) {
     if (l->kv_lens) s.kv_len = l->kv_lens[n];
     if (l->kv_starts) s.kv_begin = l->kv_starts[n];
   }
-  if (p->pages.table) s.kv_batch = 0;
   s.diagonal = p->causal ? s.kv_len - s.q_len : s.kv_len;
   return s;
+}
+
+double attn_sequence_cost(const attn_problem *problem, const attn_sequence *s) {
+  const attn_params *p = &problem->params;
+  const double keys = (double)(s->kv_len - s->kv_begin), rows = (double)s->q_len;
+  double pairs = rows * keys;
+  if (p->causal) {
+    /* The last row sees all keys, each one before it one less, until there are none. */
+    const double seeing = rows < keys ? rows : keys;
+    pairs = seeing * keys - seeing * (seeing - 1) / 2;
+  }
+  return (double)problem->group * pairs * (double)(p->head_size + p->value_size);
+}
+
+/* What follows from the lengths, once they are known to be right. */
+static void measure(attn_problem *problem) {
+  const attn_params *p = &problem->params;
+  const int64_t different = problem->ragged ? p->batch : p->batch > 0;
+  const int64_t alike = problem->ragged ? 1 : p->batch;
+  double cost = 0, keys = 0;
+  for (int64_t n = 0; n < different; n++) {
+    const attn_sequence s = attn_problem_sequence(problem, n);
+    cost += attn_sequence_cost(problem, &s);
+    keys += (double)(s.kv_len - s.kv_begin);
+  }
+  const double heads = (double)alike * (double)p->kv_heads;
+  const double bytes = keys * heads * (double)((p->head_size + p->value_size) * 4);
+  problem->cost = cost * heads;
+  problem->kv_bytes = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
 }
 
 static attn_status check_entry(const char *name, int64_t n, int64_t value, int64_t most) {
@@ -181,15 +217,14 @@ static attn_status check_offsets(const char *name, const int32_t *offsets, int64
 /* Sequence n inside the room it has. */
 static attn_status check_sequence(const attn_params *p, int64_t n) {
   const attn_lengths *l = &p->lengths;
-  int64_t rows = p->q_len, keys = p->kv_len;
-  if (l->cu_seqlens_q) rows = l->cu_seqlens_q[n + 1] - l->cu_seqlens_q[n];
-  if (l->cu_seqlens_k) keys = l->cu_seqlens_k[n + 1] - l->cu_seqlens_k[n];
+  const attn_sequence room = sequence_room(p, n);
+  int64_t keys = room.kv_len;
   attn_status status = ATTN_OK;
   if (l->left_padding) {
     status = check_entry("left_padding", n, l->left_padding[n], keys);
     keys -= status ? 0 : l->left_padding[n];
   }
-  if (!status && l->q_lens) status = check_entry("q_lens", n, l->q_lens[n], rows);
+  if (!status && l->q_lens) status = check_entry("q_lens", n, l->q_lens[n], room.q_len);
   if (!status && l->kv_lens) {
     status = check_entry("kv_lens", n, l->kv_lens[n], keys);
     keys = l->kv_lens[n];
@@ -271,7 +306,9 @@ static attn_status check_shape(const attn_params *params, attn_problem *problem)
   p->has_num_threads = true;
   resolve(problem);
   status = check_lengths(problem);
-  return status ? status : check_pages(problem);
+  if (!status) status = check_pages(problem);
+  if (!status) measure(problem);
+  return status;
 }
 
 attn_status attn_problem_shape(const attn_params *params, attn_problem *problem) {
@@ -314,49 +351,4 @@ attn_status attn_problem_init(const attn_params *params, attn_problem *problem) 
     if (!status) status = check_output("lse.row_stride", p->lse.row_stride, p->q_len);
   }
   return status;
-}
-
-static double sequence_cost(const attn_problem *problem, const attn_sequence *s) {
-  const attn_params *p = &problem->params;
-  const double keys = (double)(s->kv_len - s->kv_begin), rows = (double)s->q_len;
-  double pairs = rows * keys;
-  if (p->causal) {
-    /* The last row sees all keys, each one before it one less, until there are none. */
-    const double seeing = rows < keys ? rows : keys;
-    pairs = seeing * keys - seeing * (seeing - 1) / 2;
-  }
-  return (double)problem->group * pairs * (double)(p->head_size + p->value_size);
-}
-
-double attn_sequence_cost(const attn_problem *problem, const attn_sequence *sequence) {
-  const attn_fpmode mode = attn_fpmode_enter();
-  const double cost = sequence_cost(problem, sequence);
-  attn_fpmode_leave(mode);
-  return cost;
-}
-
-double attn_problem_cost(const attn_problem *problem) {
-  const attn_params *p = &problem->params;
-  const attn_fpmode mode = attn_fpmode_enter();
-  double cost = 0;
-  for (int64_t n = 0; n < (problem->ragged ? p->batch : 1); n++) {
-    const attn_sequence s = attn_problem_sequence(problem, n);
-    cost += sequence_cost(problem, &s) * (double)p->kv_heads;
-  }
-  if (!problem->ragged) cost *= (double)p->batch;
-  attn_fpmode_leave(mode);
-  return cost;
-}
-
-int64_t attn_problem_kv_bytes(const attn_problem *problem) {
-  const attn_params *p = &problem->params;
-  int64_t keys = 0;
-  for (int64_t n = 0; n < (problem->ragged ? p->batch : 1); n++) {
-    const attn_sequence s = attn_problem_sequence(problem, n);
-    keys += s.kv_len - s.kv_begin;
-  }
-  if (!problem->ragged) keys *= p->batch;
-  const int64_t heads = p->kv_heads * (p->head_size + p->value_size) * (int64_t)sizeof(float);
-  int64_t bytes;
-  return __builtin_mul_overflow(keys, heads, &bytes) ? INT64_MAX : bytes;
 }

@@ -19,6 +19,8 @@ typedef struct attn_problem {
   int64_t group; /* query heads per kv head */
   bool ragged;   /* sequences may differ */
   bool dropout;
+  double cost;      /* multiply-adds over visible pairs */
+  int64_t kv_bytes; /* of the keys and values that a call reads, each counted once */
 } attn_problem;
 
 /* Sequence n of a batch. Row i sees keys kv_begin <= j <= i + diagonal, j < kv_len. */
@@ -58,12 +60,8 @@ attn_status attn_check_dropout(const attn_dropout *dropout);
 /* Also resolves the default. */
 attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads);
 
-/* Multiply-adds over visible pairs; of one kv head of a sequence, and of all. */
+/* Multiply-adds over visible pairs of one kv head. For callers in the library's floating-point mode. */
 double attn_sequence_cost(const attn_problem *problem, const attn_sequence *sequence);
-double attn_problem_cost(const attn_problem *problem);
-
-/* Bytes of keys and values that a call reads, each once. */
-int64_t attn_problem_kv_bytes(const attn_problem *problem);
 
 /* Which weights are kept: attn_attention_task.dropout. */
 typedef struct attn_dropout_lanes {

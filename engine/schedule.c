@@ -3,8 +3,6 @@
 
 #include "schedule.h"
 
-#include <stdlib.h>
-
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Enough tasks that the last ones to end leave no runner idle for long; and the queries and values
@@ -64,15 +62,36 @@ static void number(const attn_problem *problem, attn_schedule *s, attn_cut *c) {
   s->states += rows * c->pieces * c->lanes_per_task;
 }
 
-static int costlier(const void *a, const void *b) {
-  const attn_cut *left = a, *right = b;
-  if (left->cost != right->cost) return left->cost > right->cost ? -1 : 1;
-  return left->sequence < right->sequence ? -1 : 1;
+/* Whether a comes before b: a total order, so that there is one schedule. */
+static bool costlier(const attn_cut *a, const attn_cut *b) {
+  return a->cost != b->cost ? a->cost > b->cost : a->sequence < b->sequence;
+}
+
+/* The cut at the root sinks until those below it are costlier. */
+static void sink(attn_cut *cuts, int64_t root, int64_t count) {
+  for (int64_t child; (child = 2 * root + 1) < count; root = child) {
+    if (child + 1 < count && costlier(&cuts[child], &cuts[child + 1])) child++;
+    if (!costlier(&cuts[root], &cuts[child])) return;
+    const attn_cut cut = cuts[root];
+    cuts[root] = cuts[child];
+    cuts[child] = cut;
+  }
+}
+
+/* Costliest first, in place: qsort() may allocate. */
+static void sort_cuts(attn_cut *cuts, int64_t count) {
+  for (int64_t root = count / 2; root-- > 0;) sink(cuts, root, count);
+  for (int64_t last = count - 1; last > 0; last--) {
+    const attn_cut least = cuts[0];
+    cuts[0] = cuts[last];
+    cuts[last] = least;
+    sink(cuts, 0, last);
+  }
 }
 
 static void make_ragged(const attn_problem *problem, double wanted, attn_schedule *s) {
   const attn_params *p = &problem->params;
-  const double total = attn_problem_cost(problem);
+  const double total = problem->cost;
   for (int64_t n = 0; n < p->batch; n++) {
     const attn_sequence q = attn_problem_sequence(problem, n);
     const double cost = attn_sequence_cost(problem, &q);
@@ -83,7 +102,7 @@ static void make_ragged(const attn_problem *problem, double wanted, attn_schedul
     c->cost = cost / (double)(c->groups * c->pieces);
     s->count++;
   }
-  if (s->count > 0) qsort(s->cuts, (size_t)s->count, sizeof(*s->cuts), costlier);
+  sort_cuts(s->cuts, s->count);
   for (int64_t i = 0; i < s->count; i++) number(problem, s, &s->cuts[i]);
 }
 

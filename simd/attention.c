@@ -29,46 +29,43 @@ static void state_clear(float *state) {
 }
 
 /* left <- left merged with right. A lane without visible keys on one side keeps the other's. */
-static void state_merge(const void *how, float *left, const float *right) {
+static void state_merge(const void *how, float *left, float *right) {
   const work *w = how;
   const v_f32 scale = v_set1(w->weight_scale);
   const int64_t rows = padded(w->task->value_size);
   for (int q = 0; q < V_QUERIES; q++) {
     const int at = q * V_LANES;
-    v_f32 ml = v_load(tile_max(left) + at), mr = v_load(right + at);
+    v_f32 ml = v_load(tile_max(left) + at), mr = v_load(tile_max(right) + at);
     v_f32 m = v_max(mr, ml), safe = finite_max(m);
     v_f32 fl = rescale_factor(ml, safe, scale), fr = rescale_factor(mr, safe, scale);
     v_store(tile_max(left) + at, m);
-    v_f32 sl = v_load(tile_sum(left) + at), sr = v_load(right + V_TILE + at);
+    v_f32 sl = v_load(tile_sum(left) + at), sr = v_load(tile_sum(right) + at);
     v_store(tile_sum(left) + at, v_fma(sr, fr, v_mul(sl, fl)));
-    float *ol = tile_values(left) + at;
-    const float *or = right + 2 * V_TILE + at;
-    for (int64_t d = 0; d < rows; d++, ol += V_TILE, or += V_TILE) {
-      v_store(ol, v_fma(v_load(or), fr, v_mul(v_load(ol), fl)));
+    float *to = tile_values(left) + at;
+    const float *from = tile_values(right) + at;
+    for (int64_t d = 0; d < rows; d++, to += V_TILE, from += V_TILE) {
+      v_store(to, v_fma(v_load(from), fr, v_mul(v_load(to), fl)));
     }
   }
 }
 
 static void chunk_step(work *w, int64_t chunk) {
   const attn_attention_task *task = w->task;
-  const int64_t chunk_end = (chunk + 1) * ATTN_KEY_CHUNK;
-  const int64_t begin = clamp(task->kv_begin, chunk * ATTN_KEY_CHUNK, chunk_end);
-  const int64_t end = clamp(w->reach, begin, chunk_end);
-  const int64_t first_block = begin / ATTN_KEY_BLOCK * ATTN_KEY_BLOCK;
-  if (begin == end) return;
+  const chunk_keys c = chunk_of(task, chunk, w->reach);
+  if (c.begin == c.end) return;
   /* Later tiles see no fewer keys. */
   int64_t first = 0;
-  while (first < w->tiles && w->tile[first].limit[V_TILE - 1] < begin) first++;
+  while (first < w->tiles && w->tile[first].limit[V_TILE - 1] < c.begin) first++;
   for (int64_t i = first; i < w->tiles; i++) {
     state_clear(tree_state(&w->tile[i].chunks, w->tile[i].chunks.depth));
   }
-  for (int64_t key = first_block; key < end; key += ATTN_KEY_BLOCK) {
+  for (int64_t key = c.block; key < c.end; key += ATTN_KEY_BLOCK) {
     PHASE_BEGIN(ticks);
-    key_block block = block_begin(task, w->near, key, clamp(begin - key, 0, ATTN_KEY_BLOCK),
-                                  clamp(end - key, 0, ATTN_KEY_BLOCK));
+    key_block block = block_begin(task, w->near, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
+                                  clamp(c.end - key, 0, ATTN_KEY_BLOCK));
     PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
     for (int64_t i = first; i < w->tiles; i++) {
-      block_step(w, &w->tile[i], &block, key == first_block);
+      block_step(w, &w->tile[i], &block, key == c.block);
     }
   }
   for (int64_t i = first; i < w->tiles; i++) {

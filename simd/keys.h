@@ -11,6 +11,20 @@ static int64_t clamp(int64_t a, int64_t low, int64_t high) {
   return a < low ? low : a > high ? high : a;
 }
 
+/* Keys [begin, end) of a chunk: those that are there and before `reach`; the first lies in the block at `block`. */
+typedef struct chunk_keys {
+  int64_t begin, end, block;
+} chunk_keys;
+
+static chunk_keys chunk_of(const attn_attention_task *task, int64_t chunk, int64_t reach) {
+  const int64_t last = (chunk + 1) * ATTN_KEY_CHUNK;
+  chunk_keys c;
+  c.begin = clamp(task->kv_begin, chunk * ATTN_KEY_CHUNK, last);
+  c.end = clamp(reach, c.begin, last);
+  c.block = c.begin / ATTN_KEY_BLOCK * ATTN_KEY_BLOCK;
+  return c;
+}
+
 /* Keys that lie evenly in memory: the task's k_row and v_row apart. */
 typedef struct key_run {
   const float *k, *v;

@@ -111,7 +111,7 @@ V_INLINE int strip_panels(int rows) {
 }
 
 typedef struct strip {
-  const float *x, *w, *bias; /* of this run; bias: at the last run and where there is one */
+  const float *x, *w, *bias; /* of this run; bias may be NULL */
   int64_t x_row, w_panel;
   int64_t depth;
   int64_t panels;  /* that exist */
@@ -179,6 +179,7 @@ STRIP(6)
 STRIP(7)
 #endif
 
+_Static_assert(V_ROWS == 4 || V_ROWS == 8, "a strip for every number of rows left over");
 static void (*const strip_of[V_ROWS])(const strip *) = {
     NULL,    strip_1, strip_2, strip_3,
 #if V_ROWS == 8

@@ -220,6 +220,7 @@ typedef struct row_sums {
   v_f32 at[V_LANES < ATTN_WEIGHT_SUMS ? ATTN_WEIGHT_SUMS / V_LANES : 1];
 } row_sums;
 
+_Static_assert(V_EXP_GROUP *V_LANES % ATTN_WEIGHT_SUMS == 0, "a group has whole rounds of sums");
 V_INLINE void row_sums_add(row_sums *sums, const int i, v_f32 p) {
 #if V_LANES == 16
   (void)i; /* the lower half is the sums */
@@ -474,15 +475,12 @@ static void rows_block(row_work *w, int64_t key, int64_t begin, int64_t keys, bo
 }
 
 static void rows_chunk(row_work *w, int64_t chunk) {
-  const int64_t chunk_end = (chunk + 1) * ATTN_KEY_CHUNK;
-  const int64_t begin = clamp(w->task->kv_begin, chunk * ATTN_KEY_CHUNK, chunk_end);
-  const int64_t end = clamp(w->reach, begin, chunk_end);
-  const int64_t first = begin / ATTN_KEY_BLOCK * ATTN_KEY_BLOCK;
-  if (begin == end) return;
+  const chunk_keys c = chunk_of(w->task, chunk, w->reach);
+  if (c.begin == c.end) return;
   form_clear(&w->form, tree_state(&w->chunks, w->chunks.depth));
-  for (int64_t key = first; key < end; key += ATTN_KEY_BLOCK) {
-    rows_block(w, key, clamp(begin - key, 0, ATTN_KEY_BLOCK), clamp(end - key, 0, ATTN_KEY_BLOCK),
-               key == first);
+  for (int64_t key = c.block; key < c.end; key += ATTN_KEY_BLOCK) {
+    rows_block(w, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
+               clamp(c.end - key, 0, ATTN_KEY_BLOCK), key == c.block);
   }
   tree_push(&w->chunks, chunk, form_merge, &w->form);
 }

@@ -64,25 +64,24 @@ static void form_clear(const state_form *f, float *state) {
 }
 
 /* left <- left merged with right. A lane without visible keys on one side keeps the other's. */
-static void form_merge(const void *how, float *left, const float *right) {
+static void form_merge(const void *how, float *left, float *right) {
   const state_form *f = how;
   const v_f32 scale = v_set1(f->weight_scale);
-  float *right_state = (float *)(uintptr_t)right; /* only read */
   for (int64_t i = 0; i < f->lanes; i += V_LANES) {
     float *sum = form_sum(f, left) + i, factor[2][V_LANES];
-    v_f32 ml = v_load(form_max(left) + i), mr = v_load(right + i);
+    v_f32 ml = v_load(form_max(left) + i), mr = v_load(form_max(right) + i);
     v_f32 m = v_max(mr, ml), safe = finite_max(m);
     v_f32 fl = rescale_factor(ml, safe, scale), fr = rescale_factor(mr, safe, scale);
     v_store(form_max(left) + i, m);
-    v_store(sum, v_fma(v_load(form_sum(f, right_state) + i), fr, v_mul(v_load(sum), fl)));
+    v_store(sum, v_fma(v_load(form_sum(f, right) + i), fr, v_mul(v_load(sum), fl)));
     v_store(factor[0], fl);
     v_store(factor[1], fr);
     for (int64_t r = i; r < f->lanes && r < i + V_LANES; r++) {
-      float *ol = form_values(f, left, r);
-      const float *or = form_values(f, right_state, r);
+      float *to = form_values(f, left, r);
+      const float *from = form_values(f, right, r);
       fl = v_set1(factor[0][r - i]), fr = v_set1(factor[1][r - i]);
       for (int64_t d = 0; d < f->value_row; d += V_LANES) {
-        v_store(ol + d, v_fma(v_load(or +d), fr, v_mul(v_load(ol + d), fl)));
+        v_store(to + d, v_fma(v_load(from + d), fr, v_mul(v_load(to + d), fl)));
       }
     }
   }

@@ -21,7 +21,7 @@ typedef struct tree {
 } tree;
 
 /* left <- left merged with right; `how` is the kernel's own. */
-typedef void (*merge_fn)(const void *how, float *left, const float *right);
+typedef void (*merge_fn)(const void *how, float *left, float *right);
 
 static float *tree_state(const tree *t, int64_t i) { return t->states + i * t->floats; }
 

@@ -174,7 +174,7 @@ typedef struct attn_lse_output {
   int64_t row_stride;
 } attn_lse_output;
 
-/** Recorded keep-mask (batch, query head, query row, key) of bytes: nonzero keeps the weight.
+/** Recorded keep-mask (batch, query head, query row of the sequence, key) of bytes: nonzero keeps the weight.
  *  Entries of keys that a query does not see are not read. Any strides. */
 typedef struct attn_keep_mask {
   const uint8_t *data; /**< NULL: the generator draws the mask */
@@ -204,18 +204,22 @@ typedef bool (*attn_cancel_fn)(void *user);
  *  All entries are checked before anything is read or written, and must not change until the call
  *  returns or the plan is destroyed.
  *
- *  A sequence has room for rows of q, o and lse, and for keys: the whole of its batch entry (q_len, kv_len),
- *  or what cu_seqlens_* or its pages give it. In that room lie its rows and keys, and only they
+ *  A sequence has room for rows of q, o and lse, and for keys: q_len rows and kv_len keys (also with pages: kv_len is
+ *  then the most keys of any), or what cu_seqlens_* give it. In that room lie its rows and keys, and only they
  *  are touched. Positions are counted from the sequence's first key, so that causality, chunks and dropout
- *  know nothing of where a sequence lies. */
+ *  know nothing of where a sequence lies.
+ *
+ *  This struct and ::attn_pages never grow: what is new becomes a field of ::attn_params. Elsewhere q_lens is called
+ *  seqused_q, kv_lens seqused_k or cache_seqlens (which there may include the padding), and left_padding leftpad_k. */
 typedef struct attn_lengths {
   /** batch + 1 offsets, 0 = first <= ... <= last = q_len: the rows of all sequences lie one behind the other
    *  in q, o and lse, sequence n has rows [n] ... [n+1]-1, and their batch strides are not used. */
   const int32_t *cu_seqlens_q;
   /** The same for k and v, up to kv_len. Not together with pages. */
   const int32_t *cu_seqlens_k;
-  const int32_t *q_lens;  /**< batch entries: only that many rows, from the start of the room */
-  const int32_t *kv_lens; /**< batch entries: only that many keys, dropped ones included */
+  const int32_t *q_lens; /**< batch entries: only that many rows, from the start of the room */
+  /** batch entries: only that many keys, without the padding, and with those that kv_starts says are gone. */
+  const int32_t *kv_lens;
   /** batch entries: so many slots at the start of the room hold no key and do not count. */
   const int32_t *left_padding;
   /** batch entries, at most kv_lens: so many keys at the start are no longer there, as in a ring that has gone round.
@@ -223,10 +227,10 @@ typedef struct attn_lengths {
   const int32_t *kv_starts;
 } attn_lengths;
 
-/** Keys and values in pages (Kwon et al. 2023, "PagedAttention"): k and v are arrays (page, kv_head, slot,
- *  dim), with the stride from page to page in `batch_stride`. Slot s of sequence n lies in page
- *  table[n * table_stride + s / page_size % table_width], at s % page_size: a table that is too short for
- *  the length is a ring, and holds the last keys where kv_starts says that the others are gone. */
+/** Keys and values in pages (Kwon et al. 2023, "PagedAttention"; `table` is elsewhere called block table): k and v are
+ *  arrays (page, kv_head, slot, dim), with the stride from page to page in `batch_stride`. Slot s of
+ *  sequence n lies in page table[n * table_stride + s / page_size % table_width], at s % page_size: a table that is
+ *  too short for the length is a ring, and holds the last keys where kv_starts says that the others are gone. */
 typedef struct attn_pages {
   const int32_t *table; /**< NULL: no pages. Entries that no key needs are not looked at */
   int64_t table_stride; /**< from sequence to sequence; 0 is fine */
@@ -255,8 +259,8 @@ typedef struct attn_params {
       batch; /**< >= 0, and 0, as initialised, is nothing to do; batch * q_heads * q_len is at most 2^40 */
   int64_t q_heads;    /**< >= 1, a multiple of kv_heads */
   int64_t kv_heads;   /**< >= 1 */
-  int64_t q_len;      /**< query rows per sequence, >= 0 */
-  int64_t kv_len;     /**< keys per sequence, >= 0 */
+  int64_t q_len;      /**< query rows per sequence, >= 0; with cu_seqlens_q, of all together */
+  int64_t kv_len;     /**< keys per sequence, >= 0; with cu_seqlens_k, of all together */
   int64_t head_size;  /**< of q and k, 1 ... 1024 */
   int64_t value_size; /**< of v and o, 1 ... 1024; need not equal head_size */
 
@@ -302,7 +306,9 @@ typedef struct attn_params {
 ATTN_API attn_status attn_forward(attn_context *context, const attn_params *params);
 
 /** Bytes of workspace with which attn_forward() allocates nothing, for the instruction set in use now
- *  and this `num_threads`, wherever it is called. Of the arrays only lengths and page tables are looked at. */
+ *  and this `num_threads`, wherever it is called. Of the arrays only lengths and page tables are looked at, and other lengths, also
+ *  shorter ones, may need more: ask again when they change.
+ *  @return also ATTN_OUT_OF_MEMORY: a ragged batch is cut in scratch memory of the default context. */
 ATTN_API attn_status attn_workspace_size(const attn_params *params, size_t *bytes);
 
 /* ---- the same, run by the caller's own threads ---------------------------------------------- */
@@ -326,7 +332,7 @@ ATTN_API void attn_plan_reset(attn_plan *plan);
 /** How many tasks there are: 0 when there is nothing to do. */
 ATTN_API int64_t attn_plan_task_count(const attn_plan *plan);
 
-/** Estimated cost of task i in fused multiply-adds, 0 out of range; tasks come costliest first. */
+/** Estimated cost of task i in fused multiply-adds, 0 out of range. Costly tasks come first. */
 ATTN_API double attn_plan_task_cost(const attn_plan *plan, int64_t i);
 
 /** Bytes of scratch memory, of any alignment, that each runner needs. */
