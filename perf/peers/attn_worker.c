@@ -205,10 +205,10 @@ static const char *prepare_cached(const worker_case *c) {
   p.head_size = p.value_size = d;
   if (paged && !make_table(&p, c->size[5])) return no_input;
   if (!move_to_cache(&now->input[1], &p) || !move_to_cache(&now->input[2], &p)) return no_input;
-  int64_t slots = paged ? c->size[5] : s;
+  int64_t span = paged ? c->size[5] : s; /* slots of a head that lie together */
   p.q = view(now->input[0], h, 1, d, false);
-  p.k = view(now->input[1], kv, slots, d, false);
-  p.v = view(now->input[2], kv, slots, d, false);
+  p.k = view(now->input[1], kv, span, d, false);
+  p.v = view(now->input[2], kv, span, d, false);
   p.o = (attn_output){now->output, h * d, d, d, 1};
   now->lengths = malloc(sizeof *now->lengths * (size_t)b);
   if (!now->lengths) return no_input;

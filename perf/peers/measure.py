@@ -15,6 +15,8 @@ ISAS = ("avx512", "avx2", "neon")
 MEMORY = "memory"  # in the place of a set: the limit is what can be read
 # A peer's forms that took this much longer than its best one at first sight are not timed again.
 FORM_MARGIN = 1.5
+# Seconds of it: with a single short call, an interruption would decide.
+FIRST_SIGHT = 0.02
 # Calls of this many seconds, this much slower than the fastest engine, are timed in few rounds.
 LONG_CALL, FAR_BEHIND, FEW_ROUNDS = 0.5, 3.0, 3
 
@@ -28,7 +30,7 @@ class Row:
     engine: str
     form: str
     slot: int
-    first: float = 0.0  # seconds of the call at first sight
+    first: float = 0.0  # seconds of the shortest call at first sight
     error_rms: float = 0.0
     error_max: float = 0.0
     samples: int = 0
@@ -155,7 +157,7 @@ class Run:
 
     def first_sight(self, engine, row, truth):
         engine.prepare(row.slot, row.case, row.form)
-        row.first = engine.worker.run(row.slot, 0)[1]
+        row.first = engine.worker.run(row.slot, FIRST_SIGHT)[1]
         engine.worker.ask(f"result {row.slot} result")
         path = os.path.join(self.directory, "result.f32")
         result = oracle.read_result(path, row.case, row.form)
@@ -222,8 +224,11 @@ class Run:
         return max(seen, default=0)
 
     def share(self, row):
-        """Of that peak, by the shortest call."""
-        peak = self.peak(row.threads, self.limit(row))
+        """Of that peak, by the shortest call. What can be read changes with the neighbours from minute to minute: of
+        that it is the highest while the case was measured."""
+        limit = self.limit(row)
+        mine = self.peaks.get((row.threads, row.case.name, limit), [0])
+        peak = max(mine) if limit == MEMORY else self.peak(row.threads, limit)
         return row.case.amount / row.shortest / 1e9 / peak if peak else 0
 
     def share_median(self, row):

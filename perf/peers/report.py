@@ -237,7 +237,8 @@ peer takes: the median of the ratios within each round, and the ratio of the bes
 registers that the machine reaches on attn's instruction set: by the best call and the highest peak of the run, and as the
 median over the rounds of the share of the peak right before. Operations are those of visible pairs only. *GB/s of K and V*
 counts every key and value once, however often an engine reads it; *share of bandwidth* is of what the same threads
-read from memory with the best of several loops (1 to 8 streams, with and without prefetching), measured before every round.
+read from memory with the best of several loops (1 to 8 streams, with and without prefetching), measured before every round;
+by the best call it is that of the highest of these rounds.
 D3 and its kin stay in the caches. No peer has pages: PyTorch's D5 is its D2. What it costs to let a cache grow is in no figure.
 
 attn and oneDNN are called from C, the others from Python as their users would: for S0 and S1 that is a part of what is
