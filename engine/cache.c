@@ -84,11 +84,12 @@ static attn_status resolve(const attn_cache_config *given, attn_cache_config *c)
 }
 
 /* Entries of a table so that the keys that may be held at once never meet in one: a run of n keys touches
- * (n - 2) / page_size + 2 pages at most when it may begin anywhere, as in a ring. */
+ * (n - 2) / page_size + 2 pages at most when it may begin anywhere, as in a ring; and no more than there are. */
 static int64_t table_width(const attn_cache_config *c) {
   if (!c->has_pages) return 1;
-  if (!c->has_window) return (c->capacity + c->page_size - 1) / c->page_size;
-  return (c->capacity + c->page_size - 2) / c->page_size + 1;
+  const int64_t n = c->capacity + c->page_size;
+  const int64_t width = c->has_window ? (n - 2) / c->page_size + 1 : (n - 1) / c->page_size;
+  return width < c->num_pages ? width : c->num_pages;
 }
 
 /* Adds a * b elements of `size` bytes, aligned; the offset of the first. */

@@ -255,7 +255,7 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
                      "sequence %" PRId64 " has %" PRId64 " keys from slot %" PRId64
                      "; a table of %" PRId64 " pages of %" PRId64 " holds %" PRId64,
-                     n, keys, s.kv_row, g->table_width, g->page_size,
+                     n, keys, s.kv_row + s.kv_begin, g->table_width, g->page_size,
                      g->table_width * g->page_size);
   }
   const int32_t *row = g->table + n * g->table_stride;

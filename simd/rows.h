@@ -408,27 +408,28 @@ static bool readable(const attn_attention_task *task) {
   return task->k_dim == 1 && task->v_dim == 1 && (!task->table || task->page_size % 16 == 0);
 }
 
+/* Keys of the block from its i-th on, at most so many: where they lie, or in the copy. */
+static key_run rows_run(const row_work *w, const key_block *b, int64_t i, int64_t most) {
+  if (!b->k) return run_of(w->task, b->key + i, most);
+  return (key_run){b->k + i * b->k_row, b->v + i * b->v_row, most};
+}
+
 static void rows_scores(row_work *w, const key_block *b) {
-  const bool direct = readable(w->task);
   for (int64_t j = b->begin, n; j < b->keys; j += n) {
     n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
     const bool last = j + n == b->keys;
     stage_touch(&w->stage, false, b->key + j, n);
     stage_begin(&w->stage, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
     for (int64_t i = j, m; i < j + n; i += m) {
-      const float *k = b->k + i * b->k_row;
       m = j + n - i;
-      if (direct) {
-        const key_run run = run_of(w->task, b->key + i, m);
-        k = run.k, m = run.keys;
-      }
-      scores_keys(w, k, b->k_row, m, w->scores + i);
+      const key_run run = rows_run(w, b, i, m);
+      m = run.keys;
+      scores_keys(w, run.k, b->k_row, m, w->scores + i);
     }
   }
 }
 
 static void rows_values(row_work *w, const key_block *b, float *state, bool first) {
-  const bool direct = readable(w->task);
   const int64_t most = w->stage.on ? VALUE_KEYS : STAGE_KEYS;
   /* Steps that prefetch half a stage. */
   const int64_t steps = (w->task->value_size + 15) / 16 * VALUE_KEYS / STAGE_STREAMS / 2;
@@ -439,13 +440,10 @@ static void rows_values(row_work *w, const key_block *b, float *state, bool firs
     stage_touch(&w->stage, true, b->key + j, n);
     stage_begin(&w->stage, !last, b->key + j + n, STAGE_KEYS);
     for (int64_t i = j, m; i < j + n; i += m) {
-      const float *v = b->v + i * b->v_row;
       m = j + n - i < most ? j + n - i : most;
-      if (direct) {
-        const key_run run = run_of(w->task, b->key + i, m);
-        v = run.v, m = run.keys;
-      }
-      values_keys(w, i, v, b->v_row, m);
+      const key_run run = rows_run(w, b, i, m);
+      m = run.keys;
+      values_keys(w, i, run.v, b->v_row, m);
       for (int64_t step = 0; step < steps; step++) stage_step(&w->stage, false);
     }
   }

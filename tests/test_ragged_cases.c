@@ -7,6 +7,10 @@
 #include "exact.h"
 #include "random.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 static void fill(float *a, size_t count, float value) {
   for (size_t i = 0; i < count; i++) a[i] = value;
 }
@@ -155,8 +159,72 @@ static void masks(void) {
   problem_free(&p);
 }
 
+/* ---- positions and strides at their limits ---- */
+
+/* A ring of 40 pages at a position that memory for all keys could not hold: equal scores give the mean of
+ * the last 512 values. With one head a row at a time, with 40 a tile. */
+static void far_positions(void) {
+  enum { PAGES = 40, PAGE = 16, KEYS = 512, D = 8, HEADS = 40 };
+  static float q[HEADS * D], o[HEADS * D], k[PAGES * PAGE * D], v[PAGES * PAGE * D];
+  static const int32_t ends[] = {KEYS, 600, 100000, 16777217, INT32_MAX - 1, INT32_MAX};
+  int32_t table[PAGES];
+  for (int32_t i = 0; i < PAGES; i++) table[i] = (i * 7) % PAGES;
+  for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+    const int32_t end = ends[i], start = end - KEYS;
+    double mean[D] = {0};
+    for (int64_t j = 0; j < PAGES * PAGE * D; j++) v[j] = NAN;
+    for (int64_t key = start; key < end; key++) {
+      float *row = v + (table[key / PAGE % PAGES] * PAGE + key % PAGE) * D;
+      for (int d = 0; d < D; d++) {
+        row[d] = (float)((key * 31 + d * 17) % 64);
+        mean[d] += (double)row[d] / KEYS;
+      }
+    }
+    for (int heads = 1; heads <= HEADS; heads += HEADS - 1) {
+      attn_params p = ATTN_PARAMS_INIT;
+      p.batch = p.kv_heads = p.q_len = 1;
+      p.q_heads = heads;
+      p.kv_len = end;
+      p.head_size = p.value_size = D;
+      p.q = (attn_input){q, 0, D, D, 1};
+      p.o = (attn_output){o, 0, D, D, 1};
+      p.k = (attn_input){k, PAGE * D, 0, D, 1};
+      p.v = (attn_input){v, PAGE * D, 0, D, 1};
+      p.lengths.kv_starts = &start;
+      p.pages = (attn_pages){table, PAGES, PAGES, PAGE, PAGES};
+      check_context("%d heads at position %d", heads, (int)end);
+      canary_fill(o, HEADS * D);
+      CHECK_OK(attn_forward(NULL, &p));
+      for (int n = 0; n < heads * D; n++) CHECK_NEAR((double)o[n], mean[n % D], 1e-4);
+    }
+  }
+}
+
+/* Keys in descending order of addresses, and a row alone as among others. */
+static void backward(void) {
+  problem p = problem_random((shape){1, 2, 1, 3, 200, 24, 24}, 7200);
+  bits want = bits_of(&p, 1);
+  float *k = malloc(p.k_count * sizeof(float)), *v = malloc(p.v_count * sizeof(float));
+  for (int64_t j = 0; j < 200; j++) {
+    memcpy(k + (199 - j) * 24, p.k + j * 24, 24 * sizeof(float));
+    memcpy(v + (199 - j) * 24, p.v + j * 24, 24 * sizeof(float));
+  }
+  p.params.k.data = k + 199 * 24;
+  p.params.v.data = v + 199 * 24;
+  p.params.k.row_stride = p.params.v.row_stride = -24;
+  check_context("negative row strides of keys");
+  problem_run(&p);
+  CHECK_SAME(&p, &want);
+  free(k);
+  free(v);
+  bits_free(&want);
+  problem_free(&p);
+}
+
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
+  far_positions();
+  backward();
   for (size_t i = 0; i < sizeof(fixed_buffers) / sizeof(*fixed_buffers); i++)
     lengths(&fixed_buffers[i]);
   empty_members();

@@ -180,6 +180,55 @@ static void long_sequence(void) {
   problem_free(&p);
 }
 
+/* ---- allocations ---- */
+
+/* Calls of the allocator by anything in this process, while it counts. */
+static bool counting;
+static int counted;
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&       \
+    !defined(__clang__)
+#define COUNTS_ALLOCATIONS 1
+void *__libc_malloc(size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void *malloc(size_t size) {
+  if (counting) counted++;
+  return __libc_malloc(size);
+}
+void *aligned_alloc(size_t alignment, size_t size) {
+  if (counting) counted++;
+  return __libc_memalign(alignment, size);
+}
+#else
+#define COUNTS_ALLOCATIONS 0
+#endif
+
+/* With a workspace as large as was said, a call allocates nothing, however many sequences there are. */
+static void allocations(void) {
+  enum { BATCH = 300, KEYS = 40 };
+  int32_t lens[BATCH];
+  if (!COUNTS_ALLOCATIONS) check_skip("the allocator cannot be watched in this build");
+  problem p = problem_random((shape){BATCH, 2, 1, 1, KEYS, 16, 16}, 7300);
+  for (int i = 0; i < BATCH; i++) lens[i] = (i * 7) % (KEYS + 1);
+  p.params.has_num_threads = true;
+  p.params.num_threads = 1;
+  for (int ragged = 0; ragged < 2; ragged++) {
+    p.params.lengths.kv_lens = ragged ? lens : NULL;
+    p.params.workspace = NULL;
+    CHECK_OK(attn_workspace_size(&p.params, &p.params.workspace_size));
+    p.params.workspace = malloc(p.params.workspace_size);
+    counted = 0;
+    counting = true;
+    const attn_status status = attn_forward(NULL, &p.params);
+    counting = false;
+    check_context("ragged %d", ragged);
+    CHECK_OK(status);
+    CHECK_INT(counted, 0);
+    free(p.params.workspace);
+  }
+  problem_free(&p);
+}
+
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   const char *subject = argc > 1 ? argv[1] : "";
@@ -191,9 +240,11 @@ int main(int argc, char **argv) {
     stack();
   else if (strcmp(subject, "growth") == 0)
     growth();
+  else if (strcmp(subject, "allocations") == 0)
+    allocations();
   else if (strcmp(subject, "long") == 0)
     long_sequence();
   else
-    printf("usage: %s threads|default N [bind]|stack|growth|long\n", argv[0]);
+    printf("usage: %s threads|default N [bind]|stack|growth|allocations|long\n", argv[0]);
   return check_done();
 }
