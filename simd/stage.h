@@ -22,7 +22,8 @@ typedef struct stage {
   int64_t line, size;     /* in a row, in floats */
   int64_t key, part, end; /* stream s is at key + s * part, if that is before the end */
   int64_t left;           /* rows of a stream */
-  int64_t row;            /* from one to the next, where that is the same for all; else 0 */
+  int64_t even;           /* of these, so many lie `row` apart in every stream */
+  int64_t row;
 } stage;
 
 static stage stage_of(const attn_attention_task *task, int64_t reach, bool on) {
@@ -31,14 +32,17 @@ static stage stage_of(const attn_attention_task *task, int64_t reach, bool on) {
 
 /* Where the streams are. */
 static V_NOINLINE void stage_find(stage *a) {
+  a->even = a->left;
   for (int s = 0; s < STAGE_STREAMS; s++) {
     const int64_t key = a->key + s * a->part;
     if (s > 0 && key >= a->end) {
       a->at[s] = a->at[s - 1];
+      a->even = 1;
       continue;
     }
-    const key_run run = run_of(a->task, key, 1);
+    const key_run run = run_of(a->task, key, clamp(a->end - key, 1, a->even));
     a->at[s] = a->values ? run.v : run.k;
+    a->even = run.keys;
   }
 }
 
@@ -51,8 +55,7 @@ static void stage_begin(stage *a, bool values, int64_t key, int64_t keys) {
   a->key = key;
   a->line = 0;
   a->left = a->part = (a->end - key + STAGE_STREAMS - 1) / STAGE_STREAMS;
-  const bool even = !task->table && a->part * STAGE_STREAMS == a->end - key;
-  a->row = !even ? 0 : values ? task->v_row : task->k_row;
+  a->row = values ? task->v_row : task->k_row;
   if (!a->on) a->left = 0;
   if (a->left > 0) stage_find(a);
 }
@@ -73,10 +76,10 @@ V_INLINE void stage_step(stage *a, const bool touch) {
   a->key++;
   a->line = 0;
   if (--a->left <= 0) return;
-  if (a->row == 0) {
-    stage_find(a);
-  } else {
+  if (--a->even > 0) {
     V_UNROLL for (int s = 0; s < STAGE_STREAMS; s++) a->at[s] += a->row;
+  } else {
+    stage_find(a);
   }
 }
 
