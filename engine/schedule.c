@@ -152,11 +152,11 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   const int64_t heads = c->sequences * problem->params.kv_heads;
   attn_share share = {.cut = c};
   i -= c->first_task;
-  /* Last pieces are mostly not whole: they come last. */
-  const int64_t whole = c->pieces - 1, before = heads * c->groups * whole;
-  const bool last = i >= before;
-  share.piece = c->piece_begin + (last ? whole : i % whole);
-  i = last ? i - before : i / whole;
+  /* Of one group, as in decode, all pieces but the last are whole: the last ones come last. Of several, each sees as
+   * many pieces as it has keys, and the later groups come first. */
+  const bool alone = c->groups == 1;
+  share.piece = c->piece_begin + (alone ? i / heads : i % c->pieces);
+  i = alone ? i % heads : i / c->pieces;
   /* Later queries see more keys: they come first, over all heads. */
   const int64_t head = i % heads, group = c->groups - 1 - i / heads;
   const int64_t row = head * c->groups + group;
