@@ -18,6 +18,7 @@
  *   bits       v_shl23 (as integers), v_xor
  *   v_transpose(v_f32 row[V_LANES]), and v_load_transposed(column, p, stride), V_LANES columns of V_LANES rows,
  *              where there is something better than loads and v_transpose
+ *   V_HOLD(a)  keeps a compiler from putting an accumulator out of its register, where one does
  *   libsleef   v_sleef_exp2 v_sleef_log
  */
 #ifndef ATTN_SIMD_ISA_H
@@ -52,6 +53,10 @@
 #include "isa_neon.h"
 #else
 #include "isa_generic.h"
+#endif
+
+#ifndef V_HOLD
+#define V_HOLD(a) (void)0
 #endif
 
 #ifndef V_LOAD_TRANSPOSED

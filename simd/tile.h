@@ -51,6 +51,7 @@ V_INLINE void tile_accumulate_from(tile_acc *acc, const int from, const float *c
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
       v_f32 a = v_broadcast(left[r] + at);
       V_UNROLL for (int q = from; q < V_QUERIES; q++) acc->at[r][q] = v_fma(a, b[q], acc->at[r][q]);
+      V_UNROLL for (int q = from; q < V_QUERIES; q++) V_HOLD(acc->at[r][q]);
     }
   }
 }
@@ -71,6 +72,7 @@ V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float 
       V_UNROLL for (int q = from + 1; q < V_QUERIES; q++) {
         acc->at[r][q] = v_fma(a, b[q], acc->at[r][q]);
       }
+      V_UNROLL for (int q = from; q < V_QUERIES; q++) V_HOLD(acc->at[r][q]);
     }
   }
 }
