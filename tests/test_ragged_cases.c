@@ -177,7 +177,7 @@ static void far_positions(void) {
       float *row = v + (table[key / PAGE % PAGES] * PAGE + key % PAGE) * D;
       for (int d = 0; d < D; d++) {
         row[d] = (float)((key * 31 + d * 17) % 64);
-        mean[d] += (double)row[d] / KEYS;
+        mean[d] += (double)row[d] / (double)KEYS;
       }
     }
     for (int heads = 1; heads <= HEADS; heads += HEADS - 1) {
