@@ -158,11 +158,12 @@ static int check_pages(const job *j) {
   const attn_pages *g = &p->pages;
   for (int64_t n = 0; n < p->batch; n++) {
     const int32_t length = p->lengths.kv_lens[n];
-    if (length < 0 || length > g->table_width * g->page_size)
+    const long long slots = g->table_width * g->page_size;
+    if (length < 0 || length > slots)
       return fail(EXIT_BAD_DATA,
                   "%s: seq_lens[%lld] is %d; allowed is 0 to %lld, what %lld blocks of %lld hold",
-                  j->path, (long long)n, (int)length, (long long)(g->table_width * g->page_size),
-                  (long long)g->table_width, (long long)g->page_size);
+                  j->path, (long long)n, (int)length, slots, (long long)g->table_width,
+                  (long long)g->page_size);
     for (int64_t i = 0; i * g->page_size < length; i++) {
       const int32_t page = g->table[n * g->table_stride + i];
       if (page < 0 || page >= g->num_pages)

@@ -91,7 +91,7 @@ static int read_lens(const char *text, lens *l) {
 
 static int make_lens(const char *text, lens *l) {
   int code = read_lens(text, l);
-  if (code != 0) return code;
+  if (code != 0 || l->count <= 0) return code;
   l->q = malloc(2 * (size_t)l->count * sizeof(*l->q));
   if (l->q == NULL)
     return fail(EXIT_BAD_DATA, "out of memory for %lld sequences", (long long)l->count);
