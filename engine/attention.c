@@ -22,11 +22,9 @@ enum { STREAM_BYTES = 16 << 20 };
 struct attn_plan {
   attn_problem problem;
   attn_schedule schedule;
-  size_t runner_bytes;  /* workspace of one runner, aligned */
-  int64_t state_floats; /* per lane, at most */
-  bool streaming;       /* keys come from memory */
-  float *states;        /* as the schedule numbers them */
-  atomic_int *pending;  /* per row of the schedule: pieces not yet done */
+  size_t runner_bytes; /* workspace of one runner, aligned */
+  float *states;       /* as the schedule numbers them */
+  atomic_int *pending; /* per row of the schedule: pieces not yet done */
 };
 
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
@@ -37,17 +35,18 @@ static size_t cut_bytes(const attn_problem *problem, const attn_cut *c) {
   attn_attention_task task = {
       .head_size = p->head_size,
       .value_size = p->value_size,
-      .lanes = c->lanes - (c->groups - 1) * c->lanes_per_task,
+      .lanes = c->lanes_per_task,
       .chunk_end = c->piece_chunks,
       .table = p->pages.table,
       .dropout = problem->dropout ? attn_dropout_keep : NULL,
   };
-  /* The last group of a head has fewer lanes, and a kernel may want more for few. */
-  const size_t last = problem->kernels->attention_workspace(&task);
-  task.lanes = c->lanes_per_task;
-  const size_t bytes = larger(last, problem->kernels->attention_workspace(&task));
-  if (c->pieces == 1) return bytes;
-  return larger(bytes, problem->kernels->combine_workspace(&task, c->pieces));
+  size_t bytes = problem->kernels->attention_workspace(&task);
+  if (c->pieces > 1) bytes = larger(bytes, problem->kernels->combine_workspace(&task, c->pieces));
+  /* The last group of a head may have fewer lanes, and a kernel may want more for few. */
+  const int64_t last = c->lanes - (c->groups - 1) * c->lanes_per_task;
+  if (last == task.lanes) return bytes;
+  task.lanes = last;
+  return larger(bytes, problem->kernels->attention_workspace(&task));
 }
 
 /* Bytes that plan_init() needs for cuts. */
@@ -59,18 +58,21 @@ static void plan_init(attn_plan *plan, const attn_kernels *kernels, int32_t thre
   plan->problem.kernels = kernels;
   plan->problem.params.num_threads = threads;
   attn_schedule_make(&plan->problem, cuts, &plan->schedule);
-  plan->streaming = plan->problem.kv_bytes > STREAM_BYTES;
   plan->runner_bytes = 0;
   for (int64_t i = 0; i < plan->schedule.count; i++) {
     const attn_cut *c = attn_schedule_cut(&plan->schedule, i);
     plan->runner_bytes = larger(plan->runner_bytes, cut_bytes(&plan->problem, c));
   }
   plan->runner_bytes = attn_align(plan->runner_bytes);
-  plan->state_floats = attn_state_floats(plan->problem.params.value_size, 1);
+}
+
+/* Floats of a state, per lane, at most. */
+static int64_t lane_floats(const attn_plan *plan) {
+  return attn_state_floats(plan->problem.params.value_size, 1);
 }
 
 static size_t states_bytes(const attn_plan *plan) {
-  return (size_t)(plan->schedule.states * plan->state_floats) * sizeof(float);
+  return (size_t)(plan->schedule.states * lane_floats(plan)) * sizeof(float);
 }
 
 /* Bytes for states and counters. */
@@ -154,6 +156,7 @@ static attn_attention_task task_of(const attn_problem *problem, const attn_share
       .diagonal = s->diagonal,
       .chunk_begin = share->chunk_begin > begin ? share->chunk_begin : begin,
       .chunk_end = share->chunk_end,
+      .streaming = problem->kv_bytes > STREAM_BYTES,
       .scale = p->scale,
   };
   set_outputs(p, s, head, &t);
@@ -166,7 +169,6 @@ static void run_task(attn_plan *plan, int64_t i, void *workspace) {
   const attn_sequence sequence = attn_problem_sequence(&plan->problem, share.n);
   const attn_dropout_lanes lanes = {&plan->problem, &sequence, share.n, share.kv_head};
   attn_attention_task task = task_of(&plan->problem, &share, &sequence);
-  task.streaming = plan->streaming;
   if (plan->problem.dropout) {
     task.dropout = attn_dropout_keep;
     task.dropout_user = &lanes;
@@ -177,8 +179,8 @@ static void run_task(attn_plan *plan, int64_t i, void *workspace) {
     kernels->attention(kernels, &task, workspace);
     return;
   }
-  float *states = plan->states + share.state * plan->state_floats;
-  const int64_t stride = c->lanes_per_task * plan->state_floats;
+  float *states = plan->states + share.state * lane_floats(plan);
+  const int64_t stride = c->lanes_per_task * lane_floats(plan);
   task.state = states + (share.piece - c->piece_begin) * stride;
   kernels->attention(kernels, &task, workspace);
   if (atomic_fetch_sub(&plan->pending[share.row], 1) > 1) return;

@@ -31,6 +31,13 @@ attn_status attn_cache_check_sequence(const attn_cache *cache, const char *name,
   return attn_check_extent(name, sequence, 0, cache->config.max_sequences - 1);
 }
 
+attn_status attn_cache_check_listed(const attn_cache *cache, const int32_t *sequences, int64_t i) {
+  const int64_t s = attn_cache_listed(sequences, i), last = cache->config.max_sequences - 1;
+  if (s >= 0 && s <= last) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64, i, s, last);
+}
+
 /* ---- shape ---- */
 
 static attn_status check_storage(const attn_cache_config *c) {
@@ -267,22 +274,16 @@ size_t attn_cache_view_room(const attn_cache *cache, int64_t batch) {
   return (size_t)batch * (size_t)(cache->table_width + (cache->config.has_window ? 2 : 1));
 }
 
-static int64_t listed(const int32_t *sequences, int64_t i) { return sequences ? sequences[i] : i; }
-
 /* Rows of q of the i-th sequence of a view. */
 static int64_t query_rows(const attn_params *p, int64_t i) {
-  const attn_lengths *l = &p->lengths;
-  if (l->q_lens) return l->q_lens[i];
-  return l->cu_seqlens_q ? (int64_t)l->cu_seqlens_q[i + 1] - l->cu_seqlens_q[i] : p->q_len;
+  return p->lengths.q_lens ? p->lengths.q_lens[i] : attn_sequence_room(p, i).q_len;
 }
 
-static attn_status check_listed(const attn_cache *cache, const int32_t *sequences, int64_t i,
-                                const attn_params *p) {
-  const int64_t s = listed(sequences, i), last = cache->config.max_sequences - 1;
-  if (s < 0 || s > last) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64, i, s, last);
-  }
+static attn_status check_view_sequence(const attn_cache *cache, const int32_t *sequences, int64_t i,
+                                       const attn_params *p) {
+  const attn_status status = attn_cache_check_listed(cache, sequences, i);
+  if (status) return status;
+  const int64_t s = attn_cache_listed(sequences, i);
   if (cache->starts[s] == 0 || query_rows(p, i) <= 1) return ATTN_OK;
   return attn_fail(ATTN_UNSUPPORTED,
                    "q_len of sequence %" PRId64 " is %" PRId64 "; allowed: 1, since %" PRId32
@@ -314,7 +315,9 @@ static attn_status check_view(const attn_cache *cache, int64_t batch, const int3
                              sequences ? ATTN_MAX_EXTENT : cache->config.max_sequences);
   if (!status) status = check_size("head_size", p->head_size, cache->config.head_size);
   if (!status) status = check_size("value_size", p->value_size, cache->config.value_size);
-  for (int64_t i = 0; i < batch && !status; i++) status = check_listed(cache, sequences, i, p);
+  for (int64_t i = 0; i < batch && !status; i++) {
+    status = check_view_sequence(cache, sequences, i, p);
+  }
   return status;
 }
 
@@ -363,7 +366,7 @@ attn_status attn_cache_view(const attn_cache *cache, int64_t batch, const int32_
   }
   int64_t longest = 0;
   for (int64_t i = 0; i < batch; i++) {
-    const int64_t length = cache->lengths[listed(sequences, i)];
+    const int64_t length = cache->lengths[attn_cache_listed(sequences, i)];
     if (length > longest) longest = length;
   }
   attn_params *p = params;
@@ -381,7 +384,7 @@ attn_status attn_cache_view(const attn_cache *cache, int64_t batch, const int32_
   if (copy) {
     copy_tables(cache, batch, sequences, room, p);
   } else {
-    use_tables(cache, batch > 0 ? listed(sequences, 0) : 0, p);
+    use_tables(cache, batch > 0 ? attn_cache_listed(sequences, 0) : 0, p);
   }
   return ATTN_OK;
 }

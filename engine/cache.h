@@ -7,8 +7,6 @@
 
 #include <attn/cache.h>
 
-enum { ATTN_CACHE_NO_PAGE = -1 };
-
 /* Without pages in the config, each sequence has one page of `capacity` slots all the same; the last keys
  * of a ring then lie in it at their position modulo its size. */
 struct attn_cache {
@@ -39,5 +37,11 @@ int32_t attn_cache_threads(int64_t floats, int32_t most);
 
 attn_status attn_cache_check_handle(const attn_cache *cache);
 attn_status attn_cache_check_sequence(const attn_cache *cache, const char *name, int64_t sequence);
+
+/* The i-th sequence of a list; without one they are numbered from 0. */
+static inline int64_t attn_cache_listed(const int32_t *sequences, int64_t i) {
+  return sequences ? sequences[i] : i;
+}
+attn_status attn_cache_check_listed(const attn_cache *cache, const int32_t *sequences, int64_t i);
 
 #endif

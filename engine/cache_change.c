@@ -112,7 +112,7 @@ typedef struct append {
 } append;
 
 static int64_t listed(const append *a, int64_t i) {
-  return a->rows.sequences ? a->rows.sequences[i] : i;
+  return attn_cache_listed(a->rows.sequences, i);
 }
 
 static int64_t rows_of(const append *a, int64_t i) {
@@ -175,18 +175,16 @@ static attn_status check_length(const attn_cache *c, int64_t sequence, int64_t r
 /* Marks the i-th sequence as listed. */
 static attn_status list(append *a, int64_t i) {
   attn_cache *c = a->cache;
-  const int64_t s = listed(a, i), last = c->config.max_sequences - 1;
-  if (s < 0 || s > last) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64, i, s, last);
-  }
+  const int64_t s = listed(a, i);
+  attn_status status = attn_cache_check_listed(c, a->rows.sequences, i);
+  if (status) return status;
   if (c->staged[s] != UNLISTED) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
                      "sequences[%" PRId64 "] is %" PRId64
                      ", as is an earlier one; allowed: each sequence once",
                      i, s);
   }
-  const attn_status status = check_length(c, s, rows_of(a, i));
+  status = check_length(c, s, rows_of(a, i));
   if (!status) c->staged[s] = LISTED;
   return status;
 }
@@ -269,17 +267,6 @@ static void take_pages(attn_cache *c, int64_t sequence, int64_t rows) {
 
 /* ---- appending: data ---- */
 
-static void copy_rows(float *to, const float *from, int64_t row, int64_t dim, int64_t size,
-                      int64_t rows) {
-  for (int64_t j = 0; j < rows; j++, to += size, from += row) {
-    if (dim == 1) {
-      memcpy(to, from, (size_t)size * sizeof(float));
-    } else {
-      for (int64_t d = 0; d < size; d++) to[d] = from[d * dim];
-    }
-  }
-}
-
 /* Copy on write: what one kv head of a sequence has in the page that it is about to write to. */
 static void copy_page(void *user, int64_t task, int32_t runner) {
   (void)runner;
@@ -313,14 +300,14 @@ static void write_rows(void *user, int64_t task, int32_t runner) {
     const int64_t page = *entry(c, s, key / c->page_size), row = rows.kv_row + j;
     int64_t count = c->page_size - slot;
     if (count > rows.kv_len - j) count = rows.kv_len - j;
-    copy_rows(c->k + page * c->k_page + (head * c->page_size + slot) * dk,
-              (const float *)k->data + rows.kv_batch * k->batch_stride + head * k->head_stride +
-                  row * k->row_stride,
-              k->row_stride, k->dim_stride, dk, count);
-    copy_rows(c->v + page * c->v_page + (head * c->page_size + slot) * dv,
-              (const float *)v->data + rows.kv_batch * v->batch_stride + head * v->head_stride +
-                  row * v->row_stride,
-              v->row_stride, v->dim_stride, dv, count);
+    attn_copy_rows(c->k + page * c->k_page + (head * c->page_size + slot) * dk,
+                   (const float *)k->data + rows.kv_batch * k->batch_stride +
+                       head * k->head_stride + row * k->row_stride,
+                   k->row_stride, k->dim_stride, dk, count);
+    attn_copy_rows(c->v + page * c->v_page + (head * c->page_size + slot) * dv,
+                   (const float *)v->data + rows.kv_batch * v->batch_stride +
+                       head * v->head_stride + row * v->row_stride,
+                   v->row_stride, v->dim_stride, dv, count);
     j += count;
   }
 }

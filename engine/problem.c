@@ -125,8 +125,7 @@ static attn_status check_rows(const attn_params *p) {
 
 /* ---- lengths and pages ---- */
 
-/* The room that sequence n has, before lengths say how much of it is used. */
-static attn_sequence sequence_room(const attn_params *p, int64_t n) {
+attn_sequence attn_sequence_room(const attn_params *p, int64_t n) {
   const attn_lengths *l = &p->lengths;
   attn_sequence s = {.batch = n, .kv_batch = n, .q_len = p->q_len, .kv_len = p->kv_len};
   if (l->cu_seqlens_q) {
@@ -146,7 +145,7 @@ static attn_sequence sequence_room(const attn_params *p, int64_t n) {
 attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n) {
   const attn_params *p = &problem->params;
   const attn_lengths *l = &p->lengths;
-  attn_sequence s = sequence_room(p, n);
+  attn_sequence s = attn_sequence_room(p, n);
   if (problem->ragged) {
     if (l->left_padding) {
       s.kv_row += l->left_padding[n];
@@ -217,7 +216,7 @@ static attn_status check_offsets(const char *name, const int32_t *offsets, int64
 /* Sequence n inside the room it has. */
 static attn_status check_sequence(const attn_params *p, int64_t n) {
   const attn_lengths *l = &p->lengths;
-  const attn_sequence room = sequence_room(p, n);
+  const attn_sequence room = attn_sequence_room(p, n);
   int64_t keys = room.kv_len;
   attn_status status = ATTN_OK;
   if (l->left_padding) {

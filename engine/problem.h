@@ -32,6 +32,8 @@ typedef struct attn_sequence {
 } attn_sequence;
 
 attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n);
+/* The room that it has, before q_lens and the other lengths say how much of it is used. */
+attn_sequence attn_sequence_room(const attn_params *params, int64_t n);
 
 /* Copies the fields that `theirs` has, into `ours` as initialised; refuses a newer struct whose
  * unknown tail is not zero. `name` is for the message. */

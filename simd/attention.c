@@ -116,8 +116,7 @@ static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
   t->lanes = lanes;
   lane_offsets(w->task, t, 1, 0, row);
   for (int64_t i = 0; i < V_TILE; i++) {
-    const int64_t last = attn_last_key(row[i], w->task->diagonal, w->task->kv_len);
-    t->limit[i] = (int32_t)(last < w->task->kv_begin ? -1 : last);
+    t->limit[i] = row_limit(w->task, row[i]);
   }
 }
 
@@ -132,19 +131,13 @@ static void store_lse(const work *w, const tile *t, int q, v_mask seen, v_f32 m,
   }
 }
 
-static v_mask lanes_seen(const tile *t, int q) {
-  v_i32 limit;
-  memcpy(&limit, t->limit + q * V_LANES, sizeof(limit));
-  return v_ge_i(limit, v_set1_i(0));
-}
-
 /* o = O / l, or 0 for a row that sees no key; and the log-sum-exp. */
 static void store_output(const work *w, const tile *t, float *state) {
   const attn_attention_task *task = w->task;
   int64_t at[V_TILE];
   lane_offsets(task, t, task->o_row, task->o_head, at);
   for (int q = 0; q < V_QUERIES && q * V_LANES < t->lanes; q++) {
-    const v_mask seen = lanes_seen(t, q);
+    const v_mask seen = v_ge_i(limits_of(t->limit, q), v_set1_i(0));
     const v_f32 l = v_load(tile_sum(state) + q * V_LANES);
     const float *values = tile_values(state) + q * V_LANES;
     for (int64_t d = 0; d < task->value_size; d += V_LANES) {

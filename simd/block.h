@@ -73,10 +73,11 @@ static void view_block(view *see, const tile *t, int64_t key, int64_t begin, int
   }
 }
 
-V_INLINE v_i32 view_limit(const view *see, int q) {
-  v_i32 limit;
-  memcpy(&limit, see->limit + q * V_LANES, sizeof(limit));
-  return limit;
+/* Those of vector q. */
+V_INLINE v_i32 limits_of(const int32_t limit[V_TILE], int q) {
+  v_i32 limits;
+  memcpy(&limits, limit + q * V_LANES, sizeof(limits));
+  return limits;
 }
 
 /* ---- scores ---- */
@@ -164,7 +165,7 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
   for (int q = 0; q < V_QUERIES; q++) {
     v_f32 m = v_load(t->block_max + q * V_LANES);
     for (int64_t key = edge; key < see->end[q]; key++) {
-      v_mask seen = v_ge_i(view_limit(see, q), v_set1_i((int32_t)key));
+      v_mask seen = v_ge_i(limits_of(see->limit, q), v_set1_i((int32_t)key));
       m = v_select(seen, v_max(v_load(w->scores + key * V_TILE + q * V_LANES), m), m);
     }
     v_store(t->block_max + q * V_LANES, m);
@@ -231,7 +232,7 @@ V_INLINE void softmax_block(const work *w, tile *t, const view *see, float *stat
     v_f32 safe = finite_max(m);
     v_f32 factor = rescale_factor(old, safe, scale);
     v_f32 sum = weights_vector(w->scores + at, see->begin, see->whole[q], see->end[q],
-                               view_limit(see, q), safe, scale, sleef);
+                               limits_of(see->limit, q), safe, scale, sleef);
     v_store(tile_max(state) + at, m);
     v_store(tile_sum(state) + at, v_fma(v_load(tile_sum(state) + at), factor, sum));
     v_store(t->factor + at, factor);
@@ -289,7 +290,7 @@ V_INLINE void values_step(tile_acc *acc, const int from, const view *see, int64_
   const float *at[V_ROWS];
   V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + begin * step;
   tile_accumulate_masked(acc, from, at, step, weights + begin * V_TILE, see->end[from] - begin,
-                         view_limit(see, from), (int32_t)begin);
+                         limits_of(see->limit, from), (int32_t)begin);
 }
 
 /* Keys that all vectors see whole. */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Constants of the canonical arithmetic (docs/numerics.md): the same on every instruction set,
  * changing one changes result bits everywhere. */
@@ -30,6 +31,18 @@ typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, i
  * of the heads that share the kv head. Row i sees keys kv_begin ... attn_last_key(i). */
 static inline int64_t attn_last_key(int64_t row, int64_t diagonal, int64_t kv_len) {
   return row + diagonal < kv_len - 1 ? row + diagonal : kv_len - 1;
+}
+
+/* Rows `row` apart, with elements `dim` apart, close together. */
+static inline void attn_copy_rows(float *to, const float *from, int64_t row, int64_t dim,
+                                  int64_t size, int64_t rows) {
+  for (int64_t j = 0; j < rows; j++, to += size, from += row) {
+    if (dim == 1) {
+      memcpy(to, from, (size_t)size * sizeof(float));
+    } else {
+      for (int64_t d = 0; d < size; d++) to[d] = from[d * dim];
+    }
+  }
 }
 
 typedef struct attn_attention_task {

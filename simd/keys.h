@@ -11,6 +11,12 @@ static int64_t clamp(int64_t a, int64_t low, int64_t high) {
   return a < low ? low : a > high ? high : a;
 }
 
+/* Last key that a row sees; -1: none. Never decreases from row to row. */
+static int32_t row_limit(const attn_attention_task *task, int64_t row) {
+  const int64_t last = attn_last_key(row, task->diagonal, task->kv_len);
+  return last < task->kv_begin ? -1 : (int32_t)last;
+}
+
 /* Keys [begin, end) of a chunk: those that are there and before `reach`; the first lies in the block at `block`. */
 typedef struct chunk_keys {
   int64_t begin, end, block;
@@ -56,17 +62,6 @@ typedef struct key_block {
   int64_t ahead; /* keys before this one have been prefetched */
 } key_block;
 
-static void copy_rows(float *to, const float *from, int64_t row, int64_t dim, int64_t size,
-                      int64_t rows) {
-  for (int64_t j = 0; j < rows; j++, to += size, from += row) {
-    if (dim == 1) {
-      memcpy(to, from, (size_t)size * sizeof(float));
-    } else {
-      for (int64_t d = 0; d < size; d++) to[d] = from[d * dim];
-    }
-  }
-}
-
 /* Room for the copy of a block. */
 static int64_t near_floats(const attn_attention_task *task) {
   return ATTN_KEY_BLOCK * (task->head_size + task->value_size);
@@ -79,7 +74,7 @@ static void block_copy(const attn_attention_task *task, key_block *b, bool value
   if (values) near += ATTN_KEY_BLOCK * task->head_size;
   for (int64_t j = b->begin; j < b->keys;) {
     const key_run run = run_of(task, b->key + j, b->keys - j);
-    copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
+    attn_copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
     j += run.keys;
   }
   if (values) {

@@ -190,12 +190,8 @@ static void scores_keys(row_work *w, const float *k, int64_t k_row, int64_t keys
 
 /* Which of V_LANES keys from `key` on are in [begin, end). */
 V_INLINE v_mask keys_seen(int64_t key, int64_t begin, int64_t end) {
-  int32_t index[V_LANES];
-  for (int i = 0; i < V_LANES; i++) index[i] = (int32_t)key + i;
-  v_i32 at;
-  memcpy(&at, index, sizeof(at));
-  const v_mask low = v_ge_i(at, v_set1_i((int32_t)begin));
-  const v_mask high = v_ge_i(v_set1_i((int32_t)end - 1), at);
+  const v_mask low = v_ge_i(v_iota_i(), v_set1_i((int32_t)(begin - key)));
+  const v_mask high = v_ge_i(v_set1_i((int32_t)(end - key) - 1), v_iota_i());
   return v_and(low, high);
 }
 
@@ -544,9 +540,7 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
   w->chunks.states = space + l.states;
   w->chunks.floats = attn_state_floats(task->value_size, task->lanes);
   for (int64_t i = 0; i < w->rows; i++) {
-    const int64_t row = (task->lane + i) / task->group;
-    w->last[i] = (int32_t)attn_last_key(row, task->diagonal, task->kv_len);
-    if (!lane_sees(task, i)) w->last[i] = -1;
+    w->last[i] = row_limit(task, (task->lane + i) / task->group);
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
   w->stage = stage_of(task, w->reach, task->streaming && readable(task));

@@ -7,7 +7,7 @@
 #ifndef ATTN_SIMD_STATES_H
 #define ATTN_SIMD_STATES_H
 
-#include "body.h"
+#include "keys.h"
 #include "vector_math.h"
 
 /* exp2((m - to) * scale), and 0 where m is -inf: no visible key so far. */
@@ -106,16 +106,10 @@ V_INLINE void store_strided(float *p, v_f32 a, int64_t stride, int64_t n) {
   }
 }
 
-/* Whether lane i of the task sees any key. */
-static bool lane_sees(const attn_attention_task *task, int64_t i) {
-  const int64_t row = (task->lane + i) / task->group;
-  return attn_last_key(row, task->diagonal, task->kv_len) >= task->kv_begin;
-}
-
 static void form_store_lane(const attn_attention_task *task, const state_form *f, float *state,
                             int64_t i) {
   const int64_t row = (task->lane + i) / task->group, head = (task->lane + i) % task->group;
-  const bool sees = lane_sees(task, i);
+  const bool sees = row_limit(task, row) >= 0;
   const v_f32 l = v_set1(form_sum(f, state)[i]);
   const float *values = form_values(f, state, i);
   float *o = task->o + row * task->o_row + head * task->o_head;

@@ -59,6 +59,19 @@ static attn_status feed(attn_cache *cache, int32_t sequence, const problem *p, i
   return attn_cache_append(cache, &r);
 }
 
+/* To each of the first `batch` sequences the first lens[n] tokens of its batch entry; those lie `stride` apart. */
+static attn_status feed_all(attn_cache *cache, const problem *p, int64_t batch, int64_t stride,
+                            const int32_t *lens) {
+  attn_cache_rows r = ATTN_CACHE_ROWS_INIT;
+  r.batch = batch;
+  r.kv_len = p->shape.kv_len;
+  r.kv_lens = lens;
+  r.k = p->params.k;
+  r.v = p->params.v;
+  r.k.batch_stride = r.v.batch_stride = stride;
+  return attn_cache_append(cache, &r);
+}
+
 /* Attends to what the sequence has now, by queries [first, first + count) of batch entry `from`. */
 static attn_status attend(const attn_cache *cache, int32_t sequence, problem *p, int64_t from,
                           int64_t first, int64_t count) {
@@ -348,14 +361,7 @@ static void zero_lengths(void) {
   p.params.has_scale = true;
   p.params.scale = 1;
   attn_cache *cache = cache_paged(&p, 4, 2, 5);
-  attn_cache_rows r = ATTN_CACHE_ROWS_INIT;
-  r.batch = 4;
-  r.kv_len = 5;
-  r.kv_lens = keys;
-  r.k = p.params.k;
-  r.v = p.params.v;
-  r.k.batch_stride = r.v.batch_stride = 0; /* all get the same tokens */
-  CHECK_OK(attn_cache_append(cache, &r));
+  CHECK_OK(feed_all(cache, &p, 4, 0, keys)); /* all get the same tokens */
   for (int32_t s = 0; s < 4; s++) {
     if (cu_q[s + 1] > cu_q[s]) CHECK_OK(attend(cache, s, &p, 0, cu_q[s], 1));
   }
@@ -382,13 +388,7 @@ static void lengths_of_their_own(void) {
   for (size_t i = 0; i < p.v_count; i++) p.v[i] = (float)(i / 4 % 6 + 1);
   attn_cache *cache = cache_new(&p, 3, 6);
   poison(cache);
-  attn_cache_rows r = ATTN_CACHE_ROWS_INIT;
-  r.batch = 3;
-  r.kv_len = 6;
-  r.kv_lens = keys;
-  r.k = p.params.k;
-  r.v = p.params.v;
-  CHECK_OK(attn_cache_append(cache, &r));
+  CHECK_OK(feed_all(cache, &p, 3, p.params.k.batch_stride, keys));
   CHECK_OK(attn_cache_view(cache, 3, NULL, NULL, 0, &p.params));
   problem_run(&p);
   for (size_t i = 0; i < p.o_count; i++)
