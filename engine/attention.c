@@ -42,10 +42,10 @@ static size_t cut_bytes(const attn_problem *problem, const attn_cut *c) {
   };
   size_t bytes = problem->kernels->attention_workspace(&task);
   if (c->pieces > 1) bytes = larger(bytes, problem->kernels->combine_workspace(&task, c->pieces));
-  /* The last group of a head may have fewer lanes, and a kernel may want more for few. */
-  const int64_t last = c->lanes - (c->groups - 1) * c->lanes_per_task;
-  if (last == task.lanes) return bytes;
-  task.lanes = last;
+  /* The first group of a head may have fewer lanes, and a kernel may want more for few. */
+  const int64_t first = c->lanes - (c->groups - 1) * c->lanes_per_task;
+  if (first == task.lanes) return bytes;
+  task.lanes = first;
   return larger(bytes, problem->kernels->attention_workspace(&task));
 }
 

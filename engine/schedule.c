@@ -7,7 +7,7 @@ static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Enough tasks that the last ones to end leave no runner idle for long; and the queries and values
  * of a task's tiles together no larger than a second cache level. */
-enum { TASKS_PER_RUNNER = 8, TASK_BYTES = 1 << 20 };
+enum { TASKS_PER_RUNNER = 8, FINER = 2, TASK_BYTES = 1 << 20 };
 
 static int64_t tiles_per_task(const attn_problem *problem) {
   const attn_params *p = &problem->params;
@@ -35,14 +35,16 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   c->lanes_per_task = per_task * tile < c->lanes ? per_task * tile : c->lanes;
   c->groups = c->lanes > 0 ? divide_up(c->lanes, c->lanes_per_task) : 0;
 
-  /* Pieces of keys only where there are still too few, as in decode. */
   const int64_t begin = q->kv_begin / ATTN_KEY_CHUNK;
+  /* Pieces of keys only where there are still too few, and then at least so many; in decode, where they cost nothing
+   * but a short state each, twice as many. */
   c->pieces = 1;
   c->piece_begin = 0;
   c->piece_chunks = c->chunks;
-  if ((double)c->groups * 2 < wanted && c->chunks - begin > 1) {
+  if ((double)c->groups < wanted && c->chunks - begin > 1) {
+    const double least = (c->groups == 1 ? FINER : 1) * wanted / (double)c->groups;
     c->piece_chunks = 1;
-    while ((double)c->groups * (double)divide_up(c->chunks - begin, c->piece_chunks) > wanted) {
+    while ((double)divide_up(c->chunks - begin, 2 * c->piece_chunks) >= least) {
       c->piece_chunks *= 2;
     }
     c->piece_begin = begin / c->piece_chunks;
@@ -157,14 +159,22 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   const bool alone = c->groups == 1;
   share.piece = c->piece_begin + (alone ? i / heads : i % c->pieces);
   i = alone ? i % heads : i / c->pieces;
-  /* Later queries see more keys: they come first, over all heads. */
-  const int64_t head = i % heads, group = c->groups - 1 - i / heads;
+  /* Later queries see more keys: they come first, over all heads that are in work at the same time. As many as there are
+   * runners are, so that the keys of a head are still in some cache for the next group of its queries. */
+  const int64_t together = problem->params.num_threads;
+  const int64_t waves = heads / together > 1 ? heads / together : 1;
+  int64_t wave = i / (together * c->groups);
+  if (wave > waves - 1) wave = waves - 1; /* the last one takes the rest */
+  const int64_t first = wave * together, wide = wave < waves - 1 ? together : heads - first;
+  i -= first * c->groups;
+  const int64_t head = first + i % wide, group = c->groups - 1 - i / wide;
   const int64_t row = head * c->groups + group;
   share.n = c->sequence + head / problem->params.kv_heads;
   share.kv_head = head % problem->params.kv_heads;
-  share.lane = group * c->lanes_per_task;
-  share.lanes = c->lanes - share.lane;
-  if (share.lanes > c->lanes_per_task) share.lanes = c->lanes_per_task;
+  /* What is missing of whole groups is missing in the first one, whose queries see fewest keys. */
+  const int64_t end = c->lanes - (c->groups - 1 - group) * c->lanes_per_task;
+  share.lane = end > c->lanes_per_task ? end - c->lanes_per_task : 0;
+  share.lanes = end - share.lane;
   share.chunk_begin = share.piece * c->piece_chunks;
   share.chunk_end = share.chunk_begin + c->piece_chunks;
   if (share.chunk_end > c->chunks) share.chunk_end = c->chunks;

@@ -75,13 +75,13 @@ static void chunk_step(work *w, int64_t chunk) {
 
 /* ---- in and out ---- */
 
-/* Where the lanes of a tile are in an array; padding lanes repeat the last one. */
+/* Where the lanes of a tile are in an array; padding repeats the first one. */
 static void lane_offsets(const attn_attention_task *task, const tile *t, int64_t row_stride,
                          int64_t head_stride, int64_t at[V_TILE]) {
   int64_t row = t->lane / task->group, head = t->lane % task->group;
   for (int64_t i = 0; i < V_TILE; i++) {
     at[i] = row * row_stride + head * head_stride;
-    if (i + 1 >= t->lanes) continue;
+    if (i < t->pad) continue;
     if (++head == task->group) {
       head = 0;
       row++;
@@ -94,7 +94,7 @@ static void pack_queries(const work *w, tile *t) {
   const v_f32 sign = v_set1(task->scale < 0.0f ? -0.0f : 0.0f);
   int64_t at[V_TILE];
   lane_offsets(task, t, task->q_row, task->q_head, at);
-  for (int q = 0; q < V_QUERIES; q++) {
+  for (int q = t->from; q < V_QUERIES; q++) {
     for (int64_t d = 0; d < task->head_size; d += V_LANES) {
       const int64_t n = task->head_size - d;
       float *to = t->query + d * V_TILE + q * V_LANES;
@@ -114,9 +114,12 @@ static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
   int64_t row[V_TILE];
   t->lane = lane;
   t->lanes = lanes;
+  t->pad = V_TILE - lanes;
+  t->from = (int)(t->pad / V_LANES);
   lane_offsets(w->task, t, 1, 0, row);
   for (int64_t i = 0; i < V_TILE; i++) {
-    t->limit[i] = row_limit(w->task, row[i]);
+    t->limit[i] = i < t->from * V_LANES ? -1 : row_limit(w->task, row[i]);
+    t->factor[i] = 0.0f;
   }
 }
 
@@ -126,7 +129,7 @@ static void store_lse(const work *w, const tile *t, int q, v_mask seen, v_f32 m,
   float out[V_LANES];
   lane_offsets(task, t, task->lse_row, task->lse_head, at);
   v_store(out, v_select(seen, lse_of(m, l, fabsf(task->scale)), v_set1(-INFINITY)));
-  for (int64_t i = 0; i < V_LANES && q * V_LANES + i < t->lanes; i++) {
+  for (int64_t i = q * V_LANES < t->pad ? t->pad % V_LANES : 0; i < V_LANES; i++) {
     task->lse[at[q * V_LANES + i]] = out[i];
   }
 }
@@ -136,7 +139,8 @@ static void store_output(const work *w, const tile *t, float *state) {
   const attn_attention_task *task = w->task;
   int64_t at[V_TILE];
   lane_offsets(task, t, task->o_row, task->o_head, at);
-  for (int q = 0; q < V_QUERIES && q * V_LANES < t->lanes; q++) {
+  for (int q = t->from; q < V_QUERIES; q++) {
+    const int64_t first = q * V_LANES < t->pad ? t->pad % V_LANES : 0;
     const v_mask seen = v_ge_i(limits_of(t->limit, q), v_set1_i(0));
     const v_f32 l = v_load(tile_sum(state) + q * V_LANES);
     const float *values = tile_values(state) + q * V_LANES;
@@ -148,7 +152,7 @@ static void store_output(const work *w, const tile *t, float *state) {
         row[i] = v_keep(seen, o);
       }
       v_transpose(row);
-      for (int64_t i = 0; i < V_LANES && q * V_LANES + i < t->lanes; i++) {
+      for (int64_t i = first; i < V_LANES; i++) {
         store_strided(task->o + at[q * V_LANES + i] + d * task->o_dim, row[i], task->o_dim,
                       task->value_size - d);
       }
@@ -162,11 +166,12 @@ static void store_state(const work *w, const tile *t, float *state) {
   const attn_attention_task *task = w->task;
   const state_form form = form_of(task, w->weight_scale);
   const int64_t lane = t->lane - task->lane;
-  memcpy(form_max(task->state) + lane, tile_max(state), (size_t)t->lanes * sizeof(float));
-  memcpy(form_sum(&form, task->state) + lane, tile_sum(state), (size_t)t->lanes * sizeof(float));
+  const size_t bytes = (size_t)t->lanes * sizeof(float);
+  memcpy(form_max(task->state) + lane, tile_max(state) + t->pad, bytes);
+  memcpy(form_sum(&form, task->state) + lane, tile_sum(state) + t->pad, bytes);
   for (int64_t i = 0; i < t->lanes; i++) {
     float *to = form_values(&form, task->state, lane + i);
-    const float *from = tile_values(state) + i;
+    const float *from = tile_values(state) + t->pad + i;
     for (int64_t d = 0; d < task->value_size; d++) to[d] = from[d * V_TILE];
   }
 }
@@ -212,9 +217,10 @@ static work *work_begin(const attn_kernels *kernels, const attn_attention_task *
   w->near = l.dropout > l.near ? space + l.near : NULL;
   w->dropout = task->dropout ? space + l.dropout : NULL;
   w->tiles = tiles_of(task->lanes);
-  for (int64_t i = 0; i < w->tiles; i++) {
+  int64_t lane = task->lane, lanes = task->lanes - (w->tiles - 1) * V_TILE;
+  for (int64_t i = 0; i < w->tiles; i++, lane += lanes, lanes = V_TILE) {
     tile *t = &w->tile[i];
-    tile_begin(w, t, task->lane + i * V_TILE, clamp(task->lanes - i * V_TILE, 0, V_TILE));
+    tile_begin(w, t, lane, lanes);
     t->query = space + l.tiles + i * l.tile;
     t->chunks.states = t->query + l.stack;
     t->chunks.floats = tile_floats(task->value_size);

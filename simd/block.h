@@ -29,7 +29,11 @@ static float *tile_sum(float *state) { return state + V_TILE; }
 static float *tile_values(float *state) { return state + 2 * V_TILE; }
 
 typedef struct tile {
-  int64_t lane, lanes;   /* of the task's numbering; the rest of the tile is padding */
+  /* Of the task's numbering, at the end of the tile. What is missing of whole tiles is missing in a task's first one,
+   * which sees fewest keys; whole vectors of padding cost nothing. */
+  int64_t lane, lanes;
+  int64_t pad;           /* V_TILE - lanes */
+  int from;              /* first vector with lanes */
   int32_t limit[V_TILE]; /* last key that a lane sees; never decreases */
   float *query;          /* head_size x V_TILE, transposed, sign of the scale folded in */
   tree chunks;
@@ -52,18 +56,20 @@ typedef struct work {
 /* ---- visibility of a key block ---- */
 
 /* Vector q of a tile sees keys [begin, whole[q]) of the block in all its lanes, [whole[q], end[q]) in
- * some. Relative to the block's first key and cut to its length. */
+ * some, vectors before `from` none. Relative to the block's first key and cut to its length. */
 typedef struct view {
+  int from;
   int64_t begin;
   int64_t whole[V_QUERIES], end[V_QUERIES];
   int32_t limit[V_TILE];
 } view;
 
 static void view_block(view *see, const tile *t, int64_t key, int64_t begin, int64_t keys) {
+  see->from = t->from;
   see->begin = begin;
-  if (t->limit[0] >= key + keys - 1) {
+  if (t->limit[t->from * V_LANES] >= key + keys - 1) {
     for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)keys - 1;
-    for (int q = 0; q < V_QUERIES; q++) see->whole[q] = see->end[q] = keys;
+    for (int q = 0; q < V_QUERIES; q++) see->whole[q] = see->end[q] = q < t->from ? begin : keys;
     return;
   }
   for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)clamp(t->limit[i] - key, -1, keys - 1);
@@ -149,11 +155,11 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
   for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
   const int64_t last = see->end[V_QUERIES - 1];
   int64_t edge = last; /* from here on the maximum is taken by mask */
-  int from = 0;
+  int from = see->from;
   for (int64_t key = see->begin; key < last; key += V_ROWS) {
     const float *left[V_ROWS];
     const int64_t rows = keys - key < V_ROWS ? keys - key : V_ROWS;
-    const bool whole = key + rows <= see->whole[0];
+    const bool whole = key + rows <= see->whole[see->from];
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
     tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
@@ -225,7 +231,7 @@ V_INLINE v_f32 weights_vector(float *s, int64_t begin, int64_t whole, int64_t en
 V_INLINE void softmax_block(const work *w, tile *t, const view *see, float *state,
                             const bool sleef) {
   const v_f32 scale = v_set1(w->weight_scale);
-  for (int q = 0; q < V_QUERIES; q++) {
+  for (int q = see->from; q < V_QUERIES; q++) {
     const int at = q * V_LANES;
     v_f32 old = v_load(tile_max(state) + at);
     v_f32 m = v_max(v_load(t->block_max + at), old);
@@ -249,7 +255,8 @@ static V_NOINLINE void softmax_sleef(const work *w, tile *t, const view *see, fl
 
 static void dropout_block(const work *w, const tile *t, const view *see, int64_t key) {
   const int64_t keys = see->end[V_QUERIES - 1];
-  w->task->dropout(w->task->dropout_user, t->lane, t->lanes, 1, key, keys, V_TILE, w->dropout);
+  w->task->dropout(w->task->dropout_user, t->lane, t->lanes, 1, key, keys, V_TILE,
+                   w->dropout + t->pad);
   for (int q = 0; q < V_QUERIES; q++) {
     for (int64_t j = see->begin; j < see->end[q]; j++) {
       const int64_t at = j * V_TILE + q * V_LANES;
@@ -273,59 +280,83 @@ V_INLINE void values_join(tile_acc *acc, float *o, const float *factor, bool fir
   }
 }
 
-/* V_ROWS rows of O, for keys that every lane sees. */
-static V_NOINLINE void values_whole(const float *const left[V_ROWS], int64_t step,
-                                    const float *weights, int64_t keys, float *o,
-                                    const float *factor, bool first) {
+/* V_ROWS rows of O, with vectors [from, V_QUERIES), for keys that all their lanes see. */
+V_INLINE void values_whole(const int from, const float *const left[V_ROWS], int64_t step,
+                           const float *weights, int64_t keys, float *o, const float *factor,
+                           bool first) {
   tile_acc acc;
   tile_zero(&acc);
-  tile_accumulate_from(&acc, 0, left, step, weights, keys);
+  tile_accumulate_from(&acc, from, left, step, weights, keys);
   values_join(&acc, o, factor, first);
 }
 
-/* One step of the staircase: keys [begin, see->end[from]), which vectors behind `from` see whole and
- * vector `from` by mask. */
-V_INLINE void values_step(tile_acc *acc, const int from, const view *see, int64_t begin,
+/* One step of the staircase: keys [begin, see->end[q]), which vectors behind q see whole and vector q by mask. */
+V_INLINE void values_step(tile_acc *acc, const int q, const view *see, int64_t begin,
                           const float *const left[V_ROWS], int64_t step, const float *weights) {
   const float *at[V_ROWS];
   V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + begin * step;
-  tile_accumulate_masked(acc, from, at, step, weights + begin * V_TILE, see->end[from] - begin,
-                         limits_of(see->limit, from), (int32_t)begin);
+  tile_accumulate_masked(acc, q, at, step, weights + begin * V_TILE, see->end[q] - begin,
+                         limits_of(see->limit, q), (int32_t)begin);
 }
 
 /* Keys that all vectors see whole. */
-V_INLINE void values_from(tile_acc *acc, const view *see, const float *const left[V_ROWS],
-                          int64_t step, const float *weights) {
+V_INLINE void values_from(tile_acc *acc, const int from, const view *see,
+                          const float *const left[V_ROWS], int64_t step, const float *weights) {
   const float *at[V_ROWS];
   V_UNROLL for (int r = 0; r < V_ROWS; r++) at[r] = left[r] + see->begin * step;
-  tile_accumulate_from(acc, 0, at, step, weights + see->begin * V_TILE, see->whole[0] - see->begin);
+  tile_accumulate_from(acc, from, at, step, weights + see->begin * V_TILE,
+                       see->whole[from] - see->begin);
 }
 
 /* The same for a block at an edge: on the diagonal, or with keys that are not there. */
-static V_NOINLINE void values_edge(const float *const left[V_ROWS], int64_t step,
-                                   const float *weights, const view *see, float *o,
-                                   const float *factor, bool first) {
+V_INLINE void values_edge(const int from, const float *const left[V_ROWS], int64_t step,
+                          const float *weights, const view *see, float *o, const float *factor,
+                          bool first) {
   tile_acc acc;
   tile_zero(&acc);
-  values_from(&acc, see, left, step, weights);
-  values_step(&acc, 0, see, see->whole[0], left, step, weights);
-  values_step(&acc, 1, see, see->end[0], left, step, weights);
+  values_from(&acc, from, see, left, step, weights);
+  values_step(&acc, from, see, see->whole[from], left, step, weights);
+  if (from < 1) values_step(&acc, 1, see, see->end[0], left, step, weights);
 #if V_QUERIES > 2
-  values_step(&acc, 2, see, see->end[1], left, step, weights);
+  if (from < 2) values_step(&acc, 2, see, see->end[1], left, step, weights);
 #endif
   values_join(&acc, o, factor, first);
 }
 
+/* Not inlined: the accumulators need every register. */
+#define VALUES(from)                                                                               \
+  static V_NOINLINE void values_whole_##from(const float *const left[V_ROWS], int64_t step,        \
+                                             const float *weights, int64_t keys, float *o,         \
+                                             const float *factor, bool first) {                    \
+    values_whole(from, left, step, weights, keys, o, factor, first);                               \
+  }                                                                                                \
+  static V_NOINLINE void values_edge_##from(const float *const left[V_ROWS], int64_t step,         \
+                                            const float *weights, const view *see, float *o,       \
+                                            const float *factor, bool first) {                     \
+    values_edge(from, left, step, weights, see, o, factor, first);                                 \
+  }
+VALUES(0)
+VALUES(1)
+#if V_QUERIES > 2
+VALUES(2)
+#define VALUES_OF(form, from) (from == 0 ? form##_0 : from == 1 ? form##_1 : form##_2)
+#else
+#define VALUES_OF(form, from) (from == 0 ? form##_0 : form##_1)
+#endif
+
 static void values_block(const work *w, const tile *t, const view *see, float *values,
                          const key_block *block, bool first) {
   const int64_t size = w->task->value_size;
+  const bool whole = see->begin == 0 && see->whole[see->from] == block->keys;
   for (int64_t d = 0; d < size; d += V_ROWS, values += V_ROWS * V_TILE) {
     const float *left[V_ROWS];
     tile_rows(left, block->v + d * block->v_dim, block->v_dim, size - d);
-    if (see->begin == 0 && see->whole[0] == block->keys) {
-      values_whole(left, block->v_row, w->scores, block->keys, values, t->factor, first);
+    if (whole) {
+      VALUES_OF(values_whole, see->from)
+      (left, block->v_row, w->scores, block->keys, values, t->factor, first);
     } else {
-      values_edge(left, block->v_row, w->scores, see, values, t->factor, first);
+      VALUES_OF(values_edge, see->from)
+      (left, block->v_row, w->scores, see, values, t->factor, first);
     }
   }
 }
