@@ -16,8 +16,9 @@
  *   masks      v_lt v_eq v_ge_i v_unordered v_all v_and
  *   v_upper    the upper half of the lanes in the lower one; only for 16 lanes
  *   bits       v_shl23 (as integers), v_xor
- *   v_transpose(v_f32 row[V_LANES]), and v_load_transposed(column, p, stride), V_LANES columns of V_LANES rows,
- *              where there is something better than loads and v_transpose
+ *   v_transpose(v_f32 row[V_LANES])
+ *   V_COLUMNS, v_load_columns(column, p, stride, part): four columns, those from 4 * part on, of V_LANES rows, of
+ *              which V_COLUMNS are there
  *   V_HOLD(a)  keeps a compiler from putting an accumulator out of its register, where one does
  *   libsleef   v_sleef_exp2 v_sleef_log
  */
@@ -59,8 +60,11 @@
 #define V_HOLD(a) (void)0
 #endif
 
-#ifndef V_LOAD_TRANSPOSED
-V_INLINE void v_load_transposed(v_f32 column[V_LANES], const float *p, int64_t stride) {
+#ifndef V_COLUMNS
+#define V_COLUMNS 4
+_Static_assert(V_LANES == 4, "a set of wider vectors has its own v_load_columns");
+V_INLINE void v_load_columns(v_f32 column[4], const float *p, int64_t stride, const int part) {
+  (void)part; /* there is one */
   V_UNROLL for (int i = 0; i < V_LANES; i++, p += stride) column[i] = v_load(p);
   v_transpose(column);
 }

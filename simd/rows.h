@@ -21,16 +21,16 @@
 #include "tree.h"
 #include "vector_math.h"
 
-/* Measured on Zen 3, AVX2. Up to 16 of a tile's 24 lanes this kernel is faster than a tile (12 lanes: 1.3 times, 16:
- * the same, 20: 0.85). Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %. Transposing for the register
- * tile pays from 3 rows on (4: 4 %, 8: 15 %). */
+/* Measured on Zen 3, AVX2. Up to half of a tile's 24 lanes this kernel is faster than a tile (9 lanes: 1.2 times, 12:
+ * the same, 16, two of the tile's three vectors: 0.9). Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %.
+ * Transposing for the register tile pays from 4 rows on (3: 5 % slower, 4: the same to 10 % faster, 8: 15 %). */
 enum {
-  MAX_ROWS = V_TILE * 2 / 3,
+  MAX_ROWS = V_TILE / 2,
   ROWS_ROOM = (MAX_ROWS + 15) / 16 * 16,
   SCORES_ROW = ATTN_KEY_BLOCK + 16, /* a group of lanes may end behind the block */
   STAGE_KEYS = 64,                  /* keys that are read from memory together */
   VALUE_KEYS = 8,                   /* keys between whose values the next stage is prefetched */
-  PANEL_ROWS = 3
+  PANEL_ROWS = 4
 };
 
 typedef struct row_work {
@@ -55,49 +55,57 @@ typedef struct row_work {
 
 /* ---- scores ---- */
 
-/* Columns d ... of V_LANES keys; `terms` of them exist. */
-V_INLINE void key_columns(v_f32 column[V_LANES], const float *k, int64_t k_row, int64_t terms) {
+/* Four columns of V_LANES keys at a time, so that the sums of several groups of keys take turns within what a processor
+ * looks ahead: squares of V_LANES columns take 1.1 times as long. */
+V_INLINE void key_columns(v_f32 column[4], const float *k, int64_t k_row, const int part) {
   /* The distance is hidden from the compiler, which would otherwise keep an address per key, most of
    * them in memory. */
   __asm__("" : "+r"(k_row));
-  if (terms >= V_LANES) {
-    v_load_transposed(column, k, k_row);
-  } else {
-    V_UNROLL for (int i = 0; i < V_LANES; i++, k += k_row) column[i] = v_load_n(k, terms);
-    v_transpose(column);
-  }
+  v_load_columns(column, k, k_row, part);
+}
+
+/* The last ones, fewer than V_COLUMNS, as the first columns of a square. */
+static void key_columns_end(float columns[V_LANES * V_LANES], const float *k, int64_t k_row,
+                            int64_t terms) {
+  v_f32 square[V_LANES];
+  for (int i = 0; i < V_LANES; i++) square[i] = v_load_n(k + i * k_row, terms);
+  v_transpose(square);
+  for (int i = 0; i < V_LANES; i++) v_store(columns + i * V_LANES, square[i]);
 }
 
 /* Dot products of `rows` queries with `groups` groups of V_LANES keys: one run of n terms, stored or added
  * to the runs before it. */
 V_INLINE void row_scores(const int rows, const int groups, row_work *w, const float *k,
                          int64_t k_row, const float *query, int64_t n, bool join, float *scores) {
-  const int64_t query_row = w->query_row;
-  v_f32 acc[8], column[V_LANES];
+  const float *q[4];
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    q[r] = query + (r < w->rows ? r : w->rows - 1) * w->query_row;
+  }
+  v_f32 acc[8], column[4];
   V_UNROLL for (int i = 0; i < rows * groups; i++) acc[i] = v_zero();
   int64_t d = 0;
-  for (; d + V_LANES <= n; d += V_LANES) {
-    V_UNROLL for (int g = 0; g < groups; g++) {
-      key_columns(column, k + g * V_LANES * k_row + d, k_row, V_LANES);
-      V_UNROLL for (int i = 0; i < V_LANES; i++) {
-        V_UNROLL for (int r = 0; r < rows; r++) {
-          v_f32 *sum = &acc[r * groups + g];
-          *sum = v_fma(column[i], v_broadcast(query + r * query_row + d + i), *sum);
+  for (; d + V_COLUMNS <= n; d += V_COLUMNS) {
+    V_UNROLL for (int part = 0; part < V_COLUMNS / 4; part++) {
+      V_UNROLL for (int g = 0; g < groups; g++) {
+        key_columns(column, k + g * V_LANES * k_row + d, k_row, part);
+        V_UNROLL for (int i = 0; i < 4; i++) {
+          V_UNROLL for (int r = 0; r < rows; r++) {
+            v_f32 *sum = &acc[r * groups + g];
+            *sum = v_fma(column[i], v_broadcast(q[r] + d + part * 4 + i), *sum);
+          }
         }
       }
-      if (g % 2 == 0) stage_step(&w->stage, false);
+      if ((d + part * 4) % (16 / groups) == 0) stage_step(&w->stage, false);
     }
   }
   if (d < n) {
     V_UNROLL for (int g = 0; g < groups; g++) {
       float columns[V_LANES * V_LANES];
-      key_columns(column, k + g * V_LANES * k_row + d, k_row, n - d);
-      V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(columns + i * V_LANES, column[i]);
+      key_columns_end(columns, k + g * V_LANES * k_row + d, k_row, n - d);
       for (int64_t i = 0; i < n - d; i++) {
         V_UNROLL for (int r = 0; r < rows; r++) {
           v_f32 *sum = &acc[r * groups + g];
-          *sum = v_fma(v_load(columns + i * V_LANES), v_broadcast(query + r * query_row + d + i),
-                       *sum);
+          *sum = v_fma(v_load(columns + i * V_LANES), v_broadcast(q[r] + d + i), *sum);
         }
       }
     }
@@ -120,20 +128,26 @@ ROW_SCORES(1, 4)
 ROW_SCORES(1, 1)
 ROW_SCORES(2, 4)
 ROW_SCORES(2, 1)
+ROW_SCORES(4, 2)
+ROW_SCORES(4, 1)
 
-/* One or two rows: four groups of keys together, or one. */
+/* Few rows, of which three are taken for four: several groups of keys together, or one. */
 static void scores_direct(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
   const int64_t size = w->task->head_size;
-  const int step = groups == 4 ? 4 : 1;
+  const int together = w->rows > 2 ? 2 : 4;
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
-    for (int g = 0; g < groups; g += step) {
+    for (int g = 0, step; g < groups; g += step) {
+      const bool several = groups - g >= together;
       const float *at = k + g * V_LANES * k_row + d;
       float *to = scores + g * V_LANES;
+      step = several ? together : 1;
       if (w->rows == 1) {
-        (step == 4 ? row_scores_1_4 : row_scores_1_1)(w, at, k_row, w->query + d, n, d > 0, to);
+        (several ? row_scores_1_4 : row_scores_1_1)(w, at, k_row, w->query + d, n, d > 0, to);
+      } else if (w->rows == 2) {
+        (several ? row_scores_2_4 : row_scores_2_1)(w, at, k_row, w->query + d, n, d > 0, to);
       } else {
-        (step == 4 ? row_scores_2_4 : row_scores_2_1)(w, at, k_row, w->query + d, n, d > 0, to);
+        (several ? row_scores_4_2 : row_scores_4_1)(w, at, k_row, w->query + d, n, d > 0, to);
       }
     }
   }
@@ -145,14 +159,23 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
   const int from = V_QUERIES - groups; /* the last vectors of the tile */
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
-    for (int64_t c = 0; c < n; c += V_LANES) {
+    int64_t c = 0;
+    for (; c + V_COLUMNS <= n; c += V_COLUMNS) {
       for (int g = 0; g < groups; g++) {
-        v_f32 column[V_LANES];
+        v_f32 column[4];
+        const float *at = k + g * V_LANES * k_row + d + c;
         float *to = w->panel + c * V_TILE + (from + g) * V_LANES;
-        key_columns(column, k + g * V_LANES * k_row + d + c, k_row, n - c);
-        V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(to + i * V_TILE, column[i]);
+        V_UNROLL for (int part = 0; part < V_COLUMNS / 4; part++) {
+          key_columns(column, at, k_row, part);
+          V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
+        }
       }
-      stage_step(&w->stage, false);
+      if (c % 8 == 0) stage_step(&w->stage, false);
+    }
+    for (int g = 0; g < groups && c < n; g++) {
+      float columns[V_LANES * V_LANES], *to = w->panel + c * V_TILE + (from + g) * V_LANES;
+      key_columns_end(columns, k + g * V_LANES * k_row + d + c, k_row, n - c);
+      for (int64_t i = 0; i < n - c; i++) v_store(to + i * V_TILE, v_load(columns + i * V_LANES));
     }
     for (int64_t r = 0; r < w->rows; r += V_ROWS) {
       const float *left[V_ROWS];
