@@ -5,8 +5,9 @@
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Enough tasks that the last ones to end leave no runner idle for long; and the queries and values
- * of a task's tiles together no larger than a second cache level. */
+/* Enough tasks that the last ones to end leave no runner idle for long; pieces of decode, which cost nothing but a short
+ * state each, so many times finer; and the queries and values of a task's tiles together no larger than a second
+ * cache level. */
 enum { TASKS_PER_RUNNER = 8, FINER = 2, TASK_BYTES = 1 << 20 };
 
 static int64_t tiles_per_task(const attn_problem *problem) {
@@ -26,30 +27,31 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   const int64_t tile = problem->kernels->lanes;
   c->lanes = q->q_len * problem->group;
   c->chunks = divide_up(q->kv_len, ATTN_KEY_CHUNK);
+  c->pieces = 1;
+  c->piece_begin = 0;
+  c->piece_chunks = c->chunks;
+  c->groups = 0;
+  if (c->lanes == 0) return;
 
   /* Tiles of one task share each block of keys; give that up only for want of tasks. */
-  const int64_t tiles = c->lanes > 0 ? divide_up(c->lanes, tile) : 1;
+  const int64_t tiles = divide_up(c->lanes, tile);
   int64_t per_task = tiles_per_task(problem);
   while (per_task > 1 && (double)divide_up(tiles, per_task) < wanted) per_task /= 2;
   per_task = divide_up(tiles, divide_up(tiles, per_task)); /* evenly */
   c->lanes_per_task = per_task * tile < c->lanes ? per_task * tile : c->lanes;
-  c->groups = c->lanes > 0 ? divide_up(c->lanes, c->lanes_per_task) : 0;
+  c->groups = divide_up(c->lanes, c->lanes_per_task);
 
-  const int64_t begin = q->kv_begin / ATTN_KEY_CHUNK;
-  /* Pieces of keys only where there are still too few, and then at least so many; in decode, where they cost nothing
-   * but a short state each, twice as many. */
-  c->pieces = 1;
-  c->piece_begin = 0;
-  c->piece_chunks = c->chunks;
-  if ((double)c->groups < wanted && c->chunks - begin > 1) {
-    const double least = (c->groups == 1 ? FINER : 1) * wanted / (double)c->groups;
-    c->piece_chunks = 1;
-    while ((double)divide_up(c->chunks - begin, 2 * c->piece_chunks) >= least) {
-      c->piece_chunks *= 2;
-    }
-    c->piece_begin = begin / c->piece_chunks;
-    c->pieces = divide_up(c->chunks, c->piece_chunks) - c->piece_begin;
-  }
+  /* Pieces of keys only where there are still too few, and then at least so many. */
+  const int64_t begin = q->kv_begin / ATTN_KEY_CHUNK, chunks = c->chunks - begin;
+  if ((double)c->groups >= wanted || chunks < 2) return;
+  const double least = (c->groups == 1 ? FINER : 1) * wanted / (double)c->groups;
+  int64_t piece = 1;
+  while ((double)divide_up(chunks, 2 * piece) >= least) piece *= 2;
+  /* Two of which one is short bring little, and cost a state of every tile. */
+  if (c->groups > 1 && 2 * piece >= chunks && 4 * (chunks - piece) < piece) return;
+  c->piece_chunks = piece;
+  c->piece_begin = begin / piece;
+  c->pieces = divide_up(c->chunks, piece) - c->piece_begin;
 }
 
 /* Numbers the tasks of a cut, and what they share, behind those before it. */
@@ -155,12 +157,10 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   attn_share share = {.cut = c};
   i -= c->first_task;
   /* Of one group, as in decode, all pieces but the last are whole: the last ones come last. Of several, each sees as
-   * many pieces as it has keys, and the later groups come first. */
+   * many pieces as it has keys. */
   const bool alone = c->groups == 1;
   share.piece = c->piece_begin + (alone ? i / heads : i % c->pieces);
   i = alone ? i % heads : i / c->pieces;
-  /* Later queries see more keys: they come first, over all heads that are in work at the same time. As many as there are
-   * runners are, so that the keys of a head are still in some cache for the next group of its queries. */
   const int64_t together = problem->params.num_threads;
   const int64_t waves = heads / together > 1 ? heads / together : 1;
   int64_t wave = i / (together * c->groups);

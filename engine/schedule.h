@@ -16,7 +16,7 @@
 typedef struct attn_cut {
   int64_t sequence, sequences;
   int64_t lanes;          /* per kv head */
-  int64_t lanes_per_task; /* the last group of a head may have fewer */
+  int64_t lanes_per_task; /* the first group of a head may have fewer */
   int64_t groups;         /* lane groups per head */
   int64_t piece_chunks;   /* a power of two, or everything */
   int64_t piece_begin;    /* pieces before it have no keys */
@@ -55,7 +55,8 @@ void attn_schedule_make(const attn_problem *problem, attn_cut *cuts, attn_schedu
 /* Cut i of the schedule. */
 const attn_cut *attn_schedule_cut(const attn_schedule *schedule, int64_t i);
 
-/* Task i; the costly ones come first. */
+/* Task i. As many heads as there are runners are in work at a time, so that the keys of a head are still in some cache for
+ * the next group of its queries; of these, later groups, which see more keys, come first. */
 attn_share attn_schedule_share(const attn_schedule *schedule, const attn_problem *problem,
                                int64_t i);
 

@@ -118,18 +118,21 @@ static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
   t->from = (int)(t->pad / V_LANES);
   lane_offsets(w->task, t, 1, 0, row);
   for (int64_t i = 0; i < V_TILE; i++) {
+    /* Padding beside lanes sees what the first of them sees, so that their vector may be seen whole. */
     t->limit[i] = i < t->from * V_LANES ? -1 : row_limit(w->task, row[i]);
-    t->factor[i] = 0.0f;
+    t->factor[i] =
+        0.0f; /* where the softmax leaves it: values of whole vectors of padding stay 0 */
   }
 }
 
-static void store_lse(const work *w, const tile *t, int q, v_mask seen, v_f32 m, v_f32 l) {
+static void store_lse(const work *w, const tile *t, int q, int64_t first, v_mask seen, v_f32 m,
+                      v_f32 l) {
   const attn_attention_task *task = w->task;
   int64_t at[V_TILE];
   float out[V_LANES];
   lane_offsets(task, t, task->lse_row, task->lse_head, at);
   v_store(out, v_select(seen, lse_of(m, l, fabsf(task->scale)), v_set1(-INFINITY)));
-  for (int64_t i = q * V_LANES < t->pad ? t->pad % V_LANES : 0; i < V_LANES; i++) {
+  for (int64_t i = first; i < V_LANES; i++) {
     task->lse[at[q * V_LANES + i]] = out[i];
   }
 }
@@ -140,7 +143,7 @@ static void store_output(const work *w, const tile *t, float *state) {
   int64_t at[V_TILE];
   lane_offsets(task, t, task->o_row, task->o_head, at);
   for (int q = t->from; q < V_QUERIES; q++) {
-    const int64_t first = q * V_LANES < t->pad ? t->pad % V_LANES : 0;
+    const int64_t first = clamp(t->pad - q * V_LANES, 0, V_LANES);
     const v_mask seen = v_ge_i(limits_of(t->limit, q), v_set1_i(0));
     const v_f32 l = v_load(tile_sum(state) + q * V_LANES);
     const float *values = tile_values(state) + q * V_LANES;
@@ -157,7 +160,7 @@ static void store_output(const work *w, const tile *t, float *state) {
                       task->value_size - d);
       }
     }
-    if (task->lse) store_lse(w, t, q, seen, v_load(tile_max(state) + q * V_LANES), l);
+    if (task->lse) store_lse(w, t, q, first, seen, v_load(tile_max(state) + q * V_LANES), l);
   }
 }
 
@@ -265,15 +268,15 @@ static int64_t task_levels(const attn_attention_task *task) {
 
 size_t ATTN_NAME(attention_workspace)(const attn_attention_task *task) {
   const int64_t levels = task_levels(task);
-  const int64_t floats =
-      task->lanes <= MAX_ROWS ? row_layout_of(task, levels).end : layout_of(task, levels).end;
-  return (size_t)floats * sizeof(float);
+  /* For either kernel where both may be asked. */
+  const int64_t rows = task->lanes <= MAX_ROWS ? row_layout_of(task, levels).end : 0;
+  const int64_t tiles = task->lanes > NEAR_ROWS ? layout_of(task, levels).end : 0;
+  return (size_t)(rows > tiles ? rows : tiles) * sizeof(float);
 }
 
 void ATTN_NAME(attention)(const attn_kernels *kernels, const attn_attention_task *task,
                           void *workspace) {
-  (task->lanes <= MAX_ROWS ? rows_attention : tiles_attention)(kernels, task, workspace,
-                                                               task_levels(task));
+  (rows_few(task) ? rows_attention : tiles_attention)(kernels, task, workspace, task_levels(task));
 }
 
 size_t ATTN_NAME(combine_workspace)(const attn_attention_task *task, int64_t count) {

@@ -30,7 +30,7 @@ static float *tile_values(float *state) { return state + 2 * V_TILE; }
 
 typedef struct tile {
   /* Of the task's numbering, at the end of the tile. What is missing of whole tiles is missing in a task's first one,
-   * which sees fewest keys; whole vectors of padding cost nothing. */
+   * which sees fewest keys; whole vectors of padding take no part in scores, softmax and products. */
   int64_t lane, lanes;
   int64_t pad;           /* V_TILE - lanes */
   int from;              /* first vector with lanes */
@@ -56,16 +56,14 @@ typedef struct work {
 /* ---- visibility of a key block ---- */
 
 /* Vector q of a tile sees keys [begin, whole[q]) of the block in all its lanes, [whole[q], end[q]) in
- * some, vectors before `from` none. Relative to the block's first key and cut to its length. */
+ * some, those of padding alone none. Relative to the block's first key and cut to its length. */
 typedef struct view {
-  int from;
   int64_t begin;
   int64_t whole[V_QUERIES], end[V_QUERIES];
   int32_t limit[V_TILE];
 } view;
 
 static void view_block(view *see, const tile *t, int64_t key, int64_t begin, int64_t keys) {
-  see->from = t->from;
   see->begin = begin;
   if (t->limit[t->from * V_LANES] >= key + keys - 1) {
     for (int i = 0; i < V_TILE; i++) see->limit[i] = (int32_t)keys - 1;
@@ -129,21 +127,21 @@ SCORES_RUN(1)
 SCORES_RUN(2)
 #endif
 
-static void scores_run_from(int from, const float *const left[V_ROWS], int64_t step,
-                            const float *query, int64_t n, bool join, float *scores, int64_t row,
-                            float *top) {
-  if (from == 0) scores_run_0(left, step, query, n, join, scores, row, top);
-  if (from == 1) scores_run_1(left, step, query, n, join, scores, row, top);
+typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
+                          int64_t n, bool join, float *scores, int64_t row, float *top);
+static const scores_fn scores_run_from[V_QUERIES] = {
+    scores_run_0,
+    scores_run_1,
 #if V_QUERIES > 2
-  if (from == 2) scores_run_2(left, step, query, n, join, scores, row, top);
+    scores_run_2,
 #endif
-}
+};
 
 static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const float *query,
                         int64_t size, float *scores, float *top) {
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
-    scores_run_from(from, left, step, query, n, d > 0, scores, V_TILE, d + n == size ? top : NULL);
+    scores_run_from[from](left, step, query, n, d > 0, scores, V_TILE, d + n == size ? top : NULL);
     for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
     query += n * V_TILE;
   }
@@ -155,11 +153,11 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
   for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
   const int64_t last = see->end[V_QUERIES - 1];
   int64_t edge = last; /* from here on the maximum is taken by mask */
-  int from = see->from;
+  int from = t->from;
   for (int64_t key = see->begin; key < last; key += V_ROWS) {
     const float *left[V_ROWS];
     const int64_t rows = keys - key < V_ROWS ? keys - key : V_ROWS;
-    const bool whole = key + rows <= see->whole[see->from];
+    const bool whole = key + rows <= see->whole[t->from];
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
     tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
@@ -231,7 +229,7 @@ V_INLINE v_f32 weights_vector(float *s, int64_t begin, int64_t whole, int64_t en
 V_INLINE void softmax_block(const work *w, tile *t, const view *see, float *state,
                             const bool sleef) {
   const v_f32 scale = v_set1(w->weight_scale);
-  for (int q = see->from; q < V_QUERIES; q++) {
+  for (int q = t->from; q < V_QUERIES; q++) {
     const int at = q * V_LANES;
     v_f32 old = v_load(tile_max(state) + at);
     v_f32 m = v_max(v_load(t->block_max + at), old);
@@ -299,7 +297,7 @@ V_INLINE void values_step(tile_acc *acc, const int q, const view *see, int64_t b
                          limits_of(see->limit, q), (int32_t)begin);
 }
 
-/* Keys that all vectors see whole. */
+/* Keys that vectors [from, V_QUERIES) see whole. */
 V_INLINE void values_from(tile_acc *acc, const int from, const view *see,
                           const float *const left[V_ROWS], int64_t step, const float *weights) {
   const float *at[V_ROWS];
@@ -339,24 +337,39 @@ VALUES(0)
 VALUES(1)
 #if V_QUERIES > 2
 VALUES(2)
-#define VALUES_OF(form, from) (from == 0 ? form##_0 : from == 1 ? form##_1 : form##_2)
-#else
-#define VALUES_OF(form, from) (from == 0 ? form##_0 : form##_1)
 #endif
+
+typedef void (*values_whole_fn)(const float *const left[V_ROWS], int64_t step, const float *weights,
+                                int64_t keys, float *o, const float *factor, bool first);
+typedef void (*values_edge_fn)(const float *const left[V_ROWS], int64_t step, const float *weights,
+                               const view *see, float *o, const float *factor, bool first);
+static const values_whole_fn values_whole_from[V_QUERIES] = {
+    values_whole_0,
+    values_whole_1,
+#if V_QUERIES > 2
+    values_whole_2,
+#endif
+};
+static const values_edge_fn values_edge_from[V_QUERIES] = {
+    values_edge_0,
+    values_edge_1,
+#if V_QUERIES > 2
+    values_edge_2,
+#endif
+};
 
 static void values_block(const work *w, const tile *t, const view *see, float *values,
                          const key_block *block, bool first) {
   const int64_t size = w->task->value_size;
-  const bool whole = see->begin == 0 && see->whole[see->from] == block->keys;
+  const bool whole = see->begin == 0 && see->whole[t->from] == block->keys;
   for (int64_t d = 0; d < size; d += V_ROWS, values += V_ROWS * V_TILE) {
     const float *left[V_ROWS];
     tile_rows(left, block->v + d * block->v_dim, block->v_dim, size - d);
     if (whole) {
-      VALUES_OF(values_whole, see->from)
-      (left, block->v_row, w->scores, block->keys, values, t->factor, first);
+      values_whole_from[t->from](left, block->v_row, w->scores, block->keys, values, t->factor,
+                                 first);
     } else {
-      VALUES_OF(values_edge, see->from)
-      (left, block->v_row, w->scores, see, values, t->factor, first);
+      values_edge_from[t->from](left, block->v_row, w->scores, see, values, t->factor, first);
     }
   }
 }

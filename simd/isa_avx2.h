@@ -83,17 +83,20 @@ V_INLINE void v_transpose(v_f32 r[V_LANES]) {
   }
 }
 
-/* Rows i and i + 4 meet in a blend of two loads, which any port does, rather than in a shuffle: 1.2 times as fast. Each
- * reads the eight columns of one of them. */
+/* Rows i and i + 4 meet in a blend of two loads, which any port does, rather than in a shuffle: 1.1 times as fast. Each
+ * load stays within the eight columns. */
 #define V_COLUMNS 8
 V_INLINE void v_load_columns(v_f32 column[4], const float *p, int64_t stride, const int part) {
   v_f32 r[4], a[4];
   for (int i = 0; i < 4; i++) {
     const float *low = p + i * stride, *high = low + 4 * stride;
-    const float *near = part ? high : low, *far = part ? low + 4 : high;
-    const __m256 both = _mm256_broadcast_ps((const __m128 *)far);
-    r[i] = part ? _mm256_blend_ps(both, _mm256_loadu_ps(near), 0xf0)
-                : _mm256_blend_ps(both, _mm256_loadu_ps(near), 0x0f);
+    if (part == 0) {
+      const __m256 upper = _mm256_broadcast_ps((const __m128 *)high);
+      r[i] = _mm256_blend_ps(upper, _mm256_loadu_ps(low), 0x0f);
+    } else {
+      const __m256 lower = _mm256_broadcast_ps((const __m128 *)(low + 4));
+      r[i] = _mm256_blend_ps(lower, _mm256_loadu_ps(high), 0xf0);
+    }
   }
   for (int i = 0; i < 4; i += 2) {
     a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);

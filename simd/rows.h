@@ -21,16 +21,20 @@
 #include "tree.h"
 #include "vector_math.h"
 
-/* Measured on Zen 3, AVX2. Up to half of a tile's 24 lanes this kernel is faster than a tile (9 lanes: 1.2 times, 12:
- * the same, 16, two of the tile's three vectors: 0.9). Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %.
- * Transposing for the register tile pays from 4 rows on (3: 5 % slower, 4: the same to 10 % faster, 8: 15 %). */
+/* Measured on Zen 3, AVX2, 24 lanes a tile. From a cache, 9 rows are 1.2 times as fast as in a tile, 12 the same, 16,
+ * two of a tile's three vectors, 0.9. From memory and in pages, which this kernel reads where they lie, 12 are 1.3 times as
+ * fast, 16 the same. Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %. Transposing for the register tile pays
+ * from 4 rows on (3: 5 % slower, 4: the same to 10 % faster, 8: 15 %). */
 enum {
-  MAX_ROWS = V_TILE / 2,
+  NEAR_ROWS = V_TILE / 2,
+  MAX_ROWS = V_TILE * 2 / 3,
   ROWS_ROOM = (MAX_ROWS + 15) / 16 * 16,
   SCORES_ROW = ATTN_KEY_BLOCK + 16, /* a group of lanes may end behind the block */
   STAGE_KEYS = 64,                  /* keys that are read from memory together */
   VALUE_KEYS = 8,                   /* keys between whose values the next stage is prefetched */
-  PANEL_ROWS = 4
+  PANEL_ROWS = 4,
+  STEP_VECTORS =
+      16 /* vectors of columns between two steps of the stage: with AVX2 half a stage of values */
 };
 
 typedef struct row_work {
@@ -64,13 +68,15 @@ V_INLINE void key_columns(v_f32 column[4], const float *k, int64_t k_row, const 
   v_load_columns(column, k, k_row, part);
 }
 
-/* The last ones, fewer than V_COLUMNS, as the first columns of a square. */
-static void key_columns_end(float columns[V_LANES * V_LANES], const float *k, int64_t k_row,
+/* The last ones, fewer than V_COLUMNS, stored `row` apart. */
+static void key_columns_end(float *columns, int64_t row, const float *k, int64_t k_row,
                             int64_t terms) {
   v_f32 square[V_LANES];
-  for (int i = 0; i < V_LANES; i++) square[i] = v_load_n(k + i * k_row, terms);
+  V_UNROLL for (int i = 0; i < V_LANES; i++) square[i] = v_load_n(k + i * k_row, terms);
   v_transpose(square);
-  for (int i = 0; i < V_LANES; i++) v_store(columns + i * V_LANES, square[i]);
+  V_UNROLL for (int i = 0; i < V_COLUMNS; i++) {
+    if (i < terms) v_store(columns + i * row, square[i]);
+  }
 }
 
 /* Dot products of `rows` queries with `groups` groups of V_LANES keys: one run of n terms, stored or added
@@ -95,13 +101,13 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           }
         }
       }
-      if ((d + part * 4) % (16 / groups) == 0) stage_step(&w->stage, false);
+      if ((d + part * 4) * groups % STEP_VECTORS == 0) stage_step(&w->stage, false);
     }
   }
   if (d < n) {
     V_UNROLL for (int g = 0; g < groups; g++) {
-      float columns[V_LANES * V_LANES];
-      key_columns_end(columns, k + g * V_LANES * k_row + d, k_row, n - d);
+      float columns[V_COLUMNS * V_LANES];
+      key_columns_end(columns, V_LANES, k + g * V_LANES * k_row + d, k_row, n - d);
       for (int64_t i = 0; i < n - d; i++) {
         V_UNROLL for (int r = 0; r < rows; r++) {
           v_f32 *sum = &acc[r * groups + g];
@@ -128,6 +134,7 @@ ROW_SCORES(1, 4)
 ROW_SCORES(1, 1)
 ROW_SCORES(2, 4)
 ROW_SCORES(2, 1)
+_Static_assert(V_ROWS % 4 == 0, "scores of three rows have room for a fourth");
 ROW_SCORES(4, 2)
 ROW_SCORES(4, 1)
 
@@ -170,18 +177,19 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
           V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
         }
       }
-      if (c % 8 == 0) stage_step(&w->stage, false);
+      if (c % 8 == 0) stage_step(&w->stage, false); /* of three groups, mostly */
     }
-    for (int g = 0; g < groups && c < n; g++) {
-      float columns[V_LANES * V_LANES], *to = w->panel + c * V_TILE + (from + g) * V_LANES;
-      key_columns_end(columns, k + g * V_LANES * k_row + d + c, k_row, n - c);
-      for (int64_t i = 0; i < n - c; i++) v_store(to + i * V_TILE, v_load(columns + i * V_LANES));
+    if (c < n) {
+      for (int g = 0; g < groups; g++) {
+        key_columns_end(w->panel + c * V_TILE + (from + g) * V_LANES, V_TILE,
+                        k + g * V_LANES * k_row + d + c, k_row, n - c);
+      }
     }
     for (int64_t r = 0; r < w->rows; r += V_ROWS) {
       const float *left[V_ROWS];
       tile_rows(left, w->query + r * w->query_row + d, w->query_row, w->rows - r);
-      scores_run_from(from, left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES,
-                      SCORES_ROW, NULL);
+      scores_run_from[from](left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES,
+                            SCORES_ROW, NULL);
     }
   }
 }
@@ -525,7 +533,8 @@ typedef struct row_layout {
 
 static row_layout row_layout_of(const attn_attention_task *task, int64_t levels) {
   const int64_t rows = task->lanes, size = task->head_size;
-  const int64_t block = (rows + V_ROWS - 1) / V_ROWS * V_ROWS * SCORES_ROW; /* whole tiles */
+  const int64_t block =
+      (rows + V_ROWS - 1) / V_ROWS * V_ROWS * SCORES_ROW; /* whole tiles, and three rows as four */
   const int64_t run = attn_state_pad(size < ATTN_DOT_RUN ? size : ATTN_DOT_RUN);
   row_layout l;
   l.query = (int64_t)(sizeof(row_work) + 63) / 64 * 64 / (int64_t)sizeof(float);
@@ -568,6 +577,11 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
   w->stage = stage_of(task, w->reach, task->streaming && readable(task));
   return w;
+}
+
+/* Whether this kernel is the one for so many lanes. */
+static bool rows_few(const attn_attention_task *task) {
+  return task->lanes <= (task->streaming || task->table ? MAX_ROWS : NEAR_ROWS);
 }
 
 static void rows_attention(const attn_kernels *kernels, const attn_attention_task *task,

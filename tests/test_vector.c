@@ -188,6 +188,28 @@ static void transpose(void) {
   }
 }
 
+/* Every part of V_COLUMNS columns, for rows close together and apart, of which the last ends where memory does. */
+static void load_columns(void) {
+  for (int64_t stride = V_COLUMNS; stride <= V_COLUMNS + 3; stride++) {
+    const int64_t floats = (V_LANES - 1) * stride + V_COLUMNS;
+    guarded g = guard_alloc((size_t)floats * sizeof(float), GUARD_AFTER);
+    float *p = g.data;
+    for (int64_t i = 0; i < floats; i++) p[i] = (float)i;
+    V_UNROLL for (int part = 0; part < V_COLUMNS / 4; part++) {
+      v_f32 column[4];
+      v_load_columns(column, p, stride, part);
+      for (int c = 0; c < 4; c++) {
+        float want[V_LANES];
+        for (int r = 0; r < V_LANES; r++) want[r] = (float)(r * stride + part * 4 + c);
+        check_context("column %d of part %d, rows %lld apart", c, part, (long long)stride);
+        compare("v_load_columns", column[c], want);
+      }
+    }
+    CHECK(guard_intact(&g));
+    guard_free(&g);
+  }
+}
+
 /* The library's function of the kind that this set must agree with: without FMA for generic, where
  * a vector of it takes a quarter of the time of the scalar one that the wrapper calls. */
 static v_f32 library_exp2(v_f32 d) {
@@ -281,6 +303,7 @@ void vector_checks(void) {
   memory();
   integers();
   transpose();
+  load_columns();
   check_context("arithmetic");
   for_operands(arithmetic);
   for_operands(maximum);

@@ -332,7 +332,8 @@ ATTN_API void attn_plan_reset(attn_plan *plan);
 /** How many tasks there are: 0 when there is nothing to do. */
 ATTN_API int64_t attn_plan_task_count(const attn_plan *plan);
 
-/** Estimated cost of task i in fused multiply-adds, 0 out of range. Costly tasks come first. */
+/** Estimated cost of task i in fused multiply-adds, 0 out of range. Tasks are numbered so that `num_threads` runners
+ *  that take them in this order end at about the same time: the last ones are cheap. */
 ATTN_API double attn_plan_task_cost(const attn_plan *plan, int64_t i);
 
 /** Bytes of scratch memory, of any alignment, that each runner needs. */
