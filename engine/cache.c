@@ -66,8 +66,9 @@ static attn_status resolve_lengths(attn_cache_config *c) {
     const int64_t all = c->num_pages * c->page_size;
     c->capacity = all < ATTN_MAX_EXTENT ? all : ATTN_MAX_EXTENT;
   } else if (!c->has_capacity) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "has_capacity is false; a cache without pages or window needs a capacity");
+    return attn_fail(
+        ATTN_INVALID_ARGUMENT,
+        "has_capacity is false, and so are has_pages and has_window; a cache needs one of them");
   }
   c->has_capacity = true;
   return attn_check_extent("capacity", c->capacity, c->has_window ? c->window : 1, ATTN_MAX_EXTENT);

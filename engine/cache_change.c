@@ -154,10 +154,13 @@ static attn_status check_length(const attn_cache *c, int64_t sequence, int64_t r
   const int64_t length = c->lengths[sequence];
   if (!c->config.has_window) {
     if (rows <= c->config.capacity - length) return ATTN_OK;
+    const bool all =
+        c->config.has_pages && c->config.capacity == c->config.num_pages * c->config.page_size;
     return attn_fail(ATTN_INVALID_ARGUMENT,
                      "sequence %" PRId64 " has %" PRId64 " keys and gets %" PRId64
-                     "; allowed: %" PRId64 ", its capacity, in all",
-                     sequence, length, rows, c->config.capacity);
+                     "; allowed: %" PRId64 " in all, the cache's %s",
+                     sequence, length, rows, c->config.capacity,
+                     all ? "num_pages * page_size" : "capacity");
   }
   if (rows > ATTN_MAX_EXTENT - length) {
     return attn_fail(ATTN_INVALID_ARGUMENT,

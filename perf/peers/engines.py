@@ -5,16 +5,11 @@
 import os
 import sys
 
+from names import ATTN, TEAM
 from oracle import Wrong
 from process import Died, Failed, Process, Team
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ATTN = "attn"
-TEAM = "team"
-CONTIGUOUS = "contiguous"  # attn on a paged case without its pages, to see what they cost
-PEERS = {"torch": "PyTorch", "jax": "JAX, Flax", "onnxruntime": "ONNX Runtime",
-         "openvino": "OpenVINO", "onednn": "oneDNN"}
-TITLES = {ATTN: "attn", TEAM: "attn, single-threaded processes", CONTIGUOUS: "attn, no pages", **PEERS}
 C_WORKERS = {ATTN: "attn_worker", TEAM: "attn_worker", "onednn": "onednn_worker"}
 
 

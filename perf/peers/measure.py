@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 import oracle
 import workloads
-from engines import ATTN, CONTIGUOUS, TEAM, Engine
+from engines import Engine
+from names import ATTN, CONTIGUOUS, TEAM
 
 ISAS = ("avx512", "avx2", "neon")
 MEMORY = "memory"  # in the place of a set: the limit is what can be read

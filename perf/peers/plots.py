@@ -7,12 +7,13 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from engines import ATTN, PEERS, TITLES
+from names import ATTN, PEERS, TITLES
 from report import cases_of
-from workloads import SWEEP_SIZES
+from workloads import SWEEP_HEADS, SWEEP_SIZES
 
 COLOURS = {ATTN: "#c1272d", "torch": "#4c72b0", "openvino": "#8172b3", "onnxruntime": "#55a868",
            "jax": "#ccb974", "onednn": "#7f7f7f"}
+MOST_IN_A_ROW = 10  # workloads
 PANELS = (("attention", "P"), ("layer", "L"), ("projection", "G"), ("decode", "D"), ("small work", "S"))
 
 
@@ -35,12 +36,13 @@ def bars(path, facts, run, threads):
     panels = [(name, [c for c in cases if c.panel == family]) for name, family in PANELS]
     panels = [(name, members) for name, members in panels if members]
     names = [name for name in (ATTN, *PEERS) if any(r.engine == name for r in run.rows)]
-    widths = [max(2, len(members)) for _, members in panels]
-    figure, axes = plt.subplots(1, len(panels), figsize=(3 + 1.25 * sum(widths), 4.4), squeeze=False,
-                                width_ratios=widths, layout="constrained")
-    for axis, (name, members) in zip(axes[0], panels):
-        draw_panel(axis, run, threads, names, members, small=name == "small work")
-        axis.set_title(name)
+    lines = rows_of(panels)
+    figure = plt.figure(figsize=(12, 3.6 * len(lines)), layout="constrained")
+    for part, line in zip(figure.subfigures(len(lines), 1, squeeze=False)[:, 0], lines):
+        axes = part.subplots(1, len(line), squeeze=False, width_ratios=[max(2, len(m)) for _, m in line])
+        for axis, (name, members) in zip(axes[0], line):
+            draw_panel(axis, run, threads, names, members, small=name == "small work")
+            axis.set_title(name)
     handles = [plt.Rectangle((0, 0), 1, 1, color=COLOURS[name]) for name in names]
     figure.legend(handles, [TITLES[name] for name in names], loc="outside lower center",
                   ncols=len(names), frameon=False)
@@ -48,6 +50,18 @@ def bars(path, facts, run, threads):
     figure.savefig(path, dpi=110)
     plt.close(figure)
     return path
+
+
+def rows_of(panels):
+    """Panels side by side, as many as can be read at the width of a page."""
+    lines, room = [], 0
+    for name, members in panels:
+        if len(members) > room:
+            lines.append([])
+            room = MOST_IN_A_ROW
+        lines[-1].append((name, members))
+        room -= max(2, len(members))
+    return lines
 
 
 def draw_panel(axis, run, threads, names, cases, small):
@@ -64,8 +78,8 @@ def draw_panel(axis, run, threads, names, cases, small):
             axis.bar(place, value, 0.92 * width, color=COLOURS[name])
             if name == ATTN or small:
                 label = f"{value:.3g}" if small else f"{value:.2f}"
-                axis.annotate(label, (place, value), ha="center", va="bottom", fontsize=7)
-    axis.set_xticks(range(len(cases)), [f"{c.name}\n{wrap(c.shape)}" for c in cases], fontsize=7)
+                axis.annotate(label, (place, value), ha="center", va="bottom", fontsize=8)
+    axis.set_xticks(range(len(cases)), [f"{c.name}\n{wrap(c.shape)}" for c in cases], fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)
     if small:
         axis.set_yscale("log")
@@ -98,13 +112,13 @@ def sweep(path, facts, run, threads):
                           label=TITLES[name], linewidth=2.2 if name == ATTN else 1.4)
         axis.set_xscale("log", base=2)
         axis.xaxis.set_major_formatter("{x:g}")
-        axis.set_title(f"head size {d}")
+        axis.set_title(f"head size {d}, {SWEEP_HEADS} heads")
         axis.set_xlabel("length T")
         axis.set_ylim(0, 1.05)
         axis.axhline(1, color="black", linewidth=0.8)
         axis.grid(alpha=0.3)
     axes[0][0].set_ylabel("share of the FMA peak, best call")
-    axes[0][0].legend(frameon=False)
+    axes[0][0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0, 0.95))
     figure.suptitle(title(facts, threads))
     figure.savefig(path, dpi=110)
     plt.close(figure)

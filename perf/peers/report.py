@@ -2,7 +2,7 @@
 # Copyright 2026 The attn authors
 """The table, as TSV with every form, and as Markdown to read."""
 
-from engines import ATTN, CONTIGUOUS, PEERS, TEAM, TITLES
+from names import ATTN, CONTIGUOUS, PEERS, TEAM, TITLES
 from measure import ISAS, MEMORY, ratios
 
 AVX512_ALLOWANCE = 0.05  # by which a share on a narrower set may be lower
@@ -81,6 +81,15 @@ def best_peer(run, threads, case, names):
     return min((row for row in rows if row), key=lambda row: row.seconds, default=None)
 
 
+def best_of_bests(run, threads, case, ours):
+    """How many times as long as attn's shortest call the shortest of all peers takes, and whose that is."""
+    rows = [row for row in run.rows if row.threads == threads and row.case == case and row.engine in PEERS and row.rounds]
+    if not rows:
+        return "-"
+    rival = min(rows, key=lambda row: row.shortest)
+    return f"{rival.shortest / ours.shortest:.2f} {TITLES[rival.engine].split(',')[0]}"
+
+
 def mark(value, goal):
     return f"{value:.2f} {'✓' if value >= goal else '✗'}"
 
@@ -138,7 +147,7 @@ def rows_table(run, threads, cases, measures, speed):
         shares = (share_cell(run, ours, f"{share:.2f}") for share in (run.share(ours), run.share_median(ours)))
         theirs = [f"{TITLES[rival.engine]}: {rival.form}", milliseconds(rival.shortest),
                   milliseconds(rival.seconds), speed(rival),
-                  *(f"{ratio:.2f}" for ratio in ratios(ours, rival))] if rival else ["-"] * 6
+                  f"{ratios(ours, rival)[0]:.2f}", best_of_bests(run, threads, case, ours)] if rival else ["-"] * 6
         rows.append([case.name, case.shape, milliseconds(ours.shortest), milliseconds(ours.seconds),
                      speed(ours), *shares, *theirs, goal_cell(run, case, ours, threads)])
     head = ["workload", "shape", "attn ms, best", "median", measures[0], f"{measures[1]}, best", "median",
@@ -233,9 +242,10 @@ HOW = """All engines compute in float32 from the same inputs and take turns, a s
 call, after one that is not counted), {rounds} rounds, every round beginning with another engine; while one runs, the
 processes of all others are stopped. With one thread every process is pinned to the same CPU. *best* is the shortest
 sample of all rounds, *median* that of the rounds' medians; *ratio* is how many times as long as attn the
-peer takes: the median of the ratios within each round, and the ratio of the bests. *share of peak*: of the multiply-adds in
+peer takes: the median of the ratios within each round; of the bests, that of the peer with the shortest call, which may
+be another one. On a shared machine single ratios move by up to a fifth from run to run. *share of peak*: of the multiply-adds in
 registers that the machine reaches on attn's instruction set: by the best call and the highest peak of the run, and as the
-median over the rounds of the share of the peak right before. Operations are those of visible pairs only. *GB/s of K and V*
+median over the rounds of the share of the peak right before, which is the greater one where the peak was low then. Operations are those of visible pairs only. *GB/s of K and V*
 counts every key and value once, however often an engine reads it; *share of bandwidth* is of what the same threads
 read from memory with the best of several loops (1 to 8 streams, with and without prefetching), measured before every round;
 by the best call it is that of the highest of these rounds.
