@@ -47,11 +47,15 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   const double least = (c->groups == 1 ? FINER : 1) * wanted / (double)c->groups;
   int64_t piece = 1;
   while ((double)divide_up(chunks, 2 * piece) >= least) piece *= 2;
+  const int64_t first = begin / piece; /* pieces lie at multiples of their size */
+  const int64_t pieces = divide_up(c->chunks, piece) - first, cut = (first + 1) * piece;
+  if (pieces == 1) return;
   /* Two of which one is short bring little, and cost a state of every tile. */
-  if (c->groups > 1 && 2 * piece >= chunks && 4 * (chunks - piece) < piece) return;
+  const int64_t left = cut - begin, right = c->chunks - cut;
+  if (c->groups > 1 && pieces == 2 && (4 * left < right || 4 * right < left)) return;
   c->piece_chunks = piece;
-  c->piece_begin = begin / piece;
-  c->pieces = divide_up(c->chunks, piece) - c->piece_begin;
+  c->piece_begin = first;
+  c->pieces = pieces;
 }
 
 /* Numbers the tasks of a cut, and what they share, behind those before it. */
