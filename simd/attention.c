@@ -120,8 +120,7 @@ static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
   for (int64_t i = 0; i < V_TILE; i++) {
     /* Padding beside lanes sees what the first of them sees, so that their vector may be seen whole. */
     t->limit[i] = i < t->from * V_LANES ? -1 : row_limit(w->task, row[i]);
-    t->factor[i] =
-        0.0f; /* where the softmax leaves it: values of whole vectors of padding stay 0 */
+    t->factor[i] = 0.0f; /* stays so in whole vectors of padding, and keeps their values 0 */
   }
 }
 

@@ -33,8 +33,7 @@ enum {
   STAGE_KEYS = 64,                  /* keys that are read from memory together */
   VALUE_KEYS = 8,                   /* keys between whose values the next stage is prefetched */
   PANEL_ROWS = 4,
-  STEP_VECTORS =
-      16 /* vectors of columns between two steps of the stage: with AVX2 half a stage of values */
+  STEP_VECTORS = 16 /* of columns between steps of the stage, which with AVX2 ask for half of it */
 };
 
 typedef struct row_work {
