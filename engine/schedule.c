@@ -155,6 +155,21 @@ static const attn_cut *cut_of(const attn_schedule *s, int64_t i) {
   return attn_schedule_cut(s, low);
 }
 
+/* A head of the cut, and a group of its lanes. */
+typedef struct place {
+  int64_t head, group;
+} place;
+
+/* The i-th to be computed: in waves of `together` heads, of which the last one takes the rest. */
+static place place_of(const attn_cut *c, int64_t heads, int64_t together, int64_t i) {
+  const int64_t waves = heads / together > 1 ? heads / together : 1;
+  int64_t wave = i / (together * c->groups);
+  if (wave > waves - 1) wave = waves - 1;
+  const int64_t first = wave * together, wide = wave < waves - 1 ? together : heads - first;
+  i -= first * c->groups;
+  return (place){first + i % wide, c->groups - 1 - i / wide};
+}
+
 attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *problem, int64_t i) {
   const attn_cut *c = cut_of(s, i);
   const int64_t heads = c->sequences * problem->params.kv_heads;
@@ -165,18 +180,12 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   const bool alone = c->groups == 1;
   share.piece = c->piece_begin + (alone ? i / heads : i % c->pieces);
   i = alone ? i % heads : i / c->pieces;
-  const int64_t together = problem->params.num_threads;
-  const int64_t waves = heads / together > 1 ? heads / together : 1;
-  int64_t wave = i / (together * c->groups);
-  if (wave > waves - 1) wave = waves - 1; /* the last one takes the rest */
-  const int64_t first = wave * together, wide = wave < waves - 1 ? together : heads - first;
-  i -= first * c->groups;
-  const int64_t head = first + i % wide, group = c->groups - 1 - i / wide;
-  const int64_t row = head * c->groups + group;
-  share.n = c->sequence + head / problem->params.kv_heads;
-  share.kv_head = head % problem->params.kv_heads;
+  const place at = place_of(c, heads, problem->params.num_threads, i);
+  const int64_t row = at.head * c->groups + at.group;
+  share.n = c->sequence + at.head / problem->params.kv_heads;
+  share.kv_head = at.head % problem->params.kv_heads;
   /* What is missing of whole groups is missing in the first one, whose queries see fewest keys. */
-  const int64_t end = c->lanes - (c->groups - 1 - group) * c->lanes_per_task;
+  const int64_t end = c->lanes - (c->groups - 1 - at.group) * c->lanes_per_task;
   share.lane = end > c->lanes_per_task ? end - c->lanes_per_task : 0;
   share.lanes = end - share.lane;
   share.chunk_begin = share.piece * c->piece_chunks;

@@ -81,7 +81,7 @@ static void lane_offsets(const attn_attention_task *task, const tile *t, int64_t
   int64_t row = t->lane / task->group, head = t->lane % task->group;
   for (int64_t i = 0; i < V_TILE; i++) {
     at[i] = row * row_stride + head * head_stride;
-    if (i < t->pad) continue;
+    if (i < tile_pad(t)) continue;
     if (++head == task->group) {
       head = 0;
       row++;
@@ -114,8 +114,7 @@ static void tile_begin(work *w, tile *t, int64_t lane, int64_t lanes) {
   int64_t row[V_TILE];
   t->lane = lane;
   t->lanes = lanes;
-  t->pad = V_TILE - lanes;
-  t->from = (int)(t->pad / V_LANES);
+  t->from = (int)(tile_pad(t) / V_LANES);
   lane_offsets(w->task, t, 1, 0, row);
   for (int64_t i = 0; i < V_TILE; i++) {
     /* Padding beside lanes sees what the first of them sees, so that their vector may be seen whole. */
@@ -142,7 +141,7 @@ static void store_output(const work *w, const tile *t, float *state) {
   int64_t at[V_TILE];
   lane_offsets(task, t, task->o_row, task->o_head, at);
   for (int q = t->from; q < V_QUERIES; q++) {
-    const int64_t first = clamp(t->pad - q * V_LANES, 0, V_LANES);
+    const int64_t first = clamp(tile_pad(t) - q * V_LANES, 0, V_LANES);
     const v_mask seen = v_ge_i(limits_of(t->limit, q), v_set1_i(0));
     const v_f32 l = v_load(tile_sum(state) + q * V_LANES);
     const float *values = tile_values(state) + q * V_LANES;
@@ -168,12 +167,13 @@ static void store_state(const work *w, const tile *t, float *state) {
   const attn_attention_task *task = w->task;
   const state_form form = form_of(task, w->weight_scale);
   const int64_t lane = t->lane - task->lane;
+  const int64_t pad = tile_pad(t);
   const size_t bytes = (size_t)t->lanes * sizeof(float);
-  memcpy(form_max(task->state) + lane, tile_max(state) + t->pad, bytes);
-  memcpy(form_sum(&form, task->state) + lane, tile_sum(state) + t->pad, bytes);
+  memcpy(form_max(task->state) + lane, tile_max(state) + pad, bytes);
+  memcpy(form_sum(&form, task->state) + lane, tile_sum(state) + pad, bytes);
   for (int64_t i = 0; i < t->lanes; i++) {
     float *to = form_values(&form, task->state, lane + i);
-    const float *from = tile_values(state) + t->pad + i;
+    const float *from = tile_values(state) + pad + i;
     for (int64_t d = 0; d < task->value_size; d++) to[d] = from[d * V_TILE];
   }
 }

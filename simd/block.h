@@ -15,6 +15,16 @@
 
 enum { MAX_TILES = ATTN_TASK_TILES };
 
+/* Something for every first vector of a tile that is computed, and a table of functions by it. */
+#if V_QUERIES == 3
+#define FROM_EACH(define) define(0) define(1) define(2)
+#define FROM_TABLE(name) {name##_0, name##_1, name##_2}
+#else
+_Static_assert(V_QUERIES == 2, "FROM_EACH and FROM_TABLE know tiles of 2 or 3 vectors");
+#define FROM_EACH(define) define(0) define(1)
+#define FROM_TABLE(name) {name##_0, name##_1}
+#endif
+
 /* ---- state of a tile: per lane a maximum m, a sum l, and value_size unnormalised values ---- */
 
 static int64_t padded(int64_t value_size) {
@@ -32,7 +42,6 @@ typedef struct tile {
   /* Of the task's numbering, at the end of the tile. What is missing of whole tiles is missing in a task's first one,
    * which sees fewest keys; whole vectors of padding take no part in scores, softmax and products. */
   int64_t lane, lanes;
-  int64_t pad;           /* V_TILE - lanes */
   int from;              /* first vector with lanes */
   int32_t limit[V_TILE]; /* last key that a lane sees; never decreases */
   float *query;          /* head_size x V_TILE, transposed, sign of the scale folded in */
@@ -40,6 +49,8 @@ typedef struct tile {
   float factor[V_TILE]; /* rescale factors of the block in work */
   float block_max[V_TILE];
 } tile;
+
+static int64_t tile_pad(const tile *t) { return V_TILE - t->lanes; }
 
 typedef struct work {
   const attn_attention_task *task;
@@ -121,21 +132,11 @@ V_INLINE void scores_run(const int from, const float *const left[V_ROWS], int64_
                                            float *scores, int64_t row, float *top) {               \
     scores_run(from, left, step, query, n, join, scores, row, top);                                \
   }
-SCORES_RUN(0)
-SCORES_RUN(1)
-#if V_QUERIES > 2
-SCORES_RUN(2)
-#endif
+FROM_EACH(SCORES_RUN)
 
 typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
                           int64_t n, bool join, float *scores, int64_t row, float *top);
-static const scores_fn scores_run_from[V_QUERIES] = {
-    scores_run_0,
-    scores_run_1,
-#if V_QUERIES > 2
-    scores_run_2,
-#endif
-};
+static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
 
 static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const float *query,
                         int64_t size, float *scores, float *top) {
@@ -254,7 +255,7 @@ static V_NOINLINE void softmax_sleef(const work *w, tile *t, const view *see, fl
 static void dropout_block(const work *w, const tile *t, const view *see, int64_t key) {
   const int64_t keys = see->end[V_QUERIES - 1];
   w->task->dropout(w->task->dropout_user, t->lane, t->lanes, 1, key, keys, V_TILE,
-                   w->dropout + t->pad);
+                   w->dropout + tile_pad(t));
   for (int q = 0; q < V_QUERIES; q++) {
     for (int64_t j = see->begin; j < see->end[q]; j++) {
       const int64_t at = j * V_TILE + q * V_LANES;
@@ -333,30 +334,14 @@ V_INLINE void values_edge(const int from, const float *const left[V_ROWS], int64
                                             const float *factor, bool first) {                     \
     values_edge(from, left, step, weights, see, o, factor, first);                                 \
   }
-VALUES(0)
-VALUES(1)
-#if V_QUERIES > 2
-VALUES(2)
-#endif
+FROM_EACH(VALUES)
 
 typedef void (*values_whole_fn)(const float *const left[V_ROWS], int64_t step, const float *weights,
                                 int64_t keys, float *o, const float *factor, bool first);
 typedef void (*values_edge_fn)(const float *const left[V_ROWS], int64_t step, const float *weights,
                                const view *see, float *o, const float *factor, bool first);
-static const values_whole_fn values_whole_from[V_QUERIES] = {
-    values_whole_0,
-    values_whole_1,
-#if V_QUERIES > 2
-    values_whole_2,
-#endif
-};
-static const values_edge_fn values_edge_from[V_QUERIES] = {
-    values_edge_0,
-    values_edge_1,
-#if V_QUERIES > 2
-    values_edge_2,
-#endif
-};
+static const values_whole_fn values_whole_from[] = FROM_TABLE(values_whole);
+static const values_edge_fn values_edge_from[] = FROM_TABLE(values_edge);
 
 static void values_block(const work *w, const tile *t, const view *see, float *values,
                          const key_block *block, bool first) {

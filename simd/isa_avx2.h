@@ -24,6 +24,9 @@ typedef __m256 v_f32;
 typedef __m256i v_i32;
 typedef __m256 v_mask;
 
+#define V_MM(name) _mm256_##name
+#include "isa_x86.h"
+
 V_INLINE v_f32 v_load(const float *p) { return _mm256_loadu_ps(p); }
 V_INLINE void v_store(float *p, v_f32 a) { _mm256_storeu_ps(p, a); }
 V_INLINE v_i32 v_iota_i(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
@@ -66,17 +69,8 @@ V_INLINE v_f32 v_shl23(v_f32 a) {
 V_INLINE v_f32 v_xor(v_f32 a, v_f32 b) { return _mm256_xor_ps(a, b); }
 
 V_INLINE void v_transpose(v_f32 r[V_LANES]) {
-  v_f32 a[8], b[8];
-  for (int i = 0; i < 8; i += 2) {
-    a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 8; i += 4) {
-    b[i] = _mm256_shuffle_ps(a[i], a[i + 2], 0x44);
-    b[i + 1] = _mm256_shuffle_ps(a[i], a[i + 2], 0xee);
-    b[i + 2] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0x44);
-    b[i + 3] = _mm256_shuffle_ps(a[i + 1], a[i + 3], 0xee);
-  }
+  v_f32 b[8];
+  for (int i = 0; i < 8; i += 4) v_quads(b + i, r + i);
   for (int i = 0; i < 4; i++) {
     r[i] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x20);
     r[i + 4] = _mm256_permute2f128_ps(b[i], b[i + 4], 0x31);
@@ -87,7 +81,7 @@ V_INLINE void v_transpose(v_f32 r[V_LANES]) {
  * load stays within the eight columns. */
 #define V_COLUMNS 8
 V_INLINE void v_load_columns(v_f32 column[4], const float *p, int64_t stride, const int part) {
-  v_f32 r[4], a[4];
+  v_f32 r[4];
   for (int i = 0; i < 4; i++) {
     const float *low = p + i * stride, *high = low + 4 * stride;
     if (part == 0) {
@@ -98,14 +92,7 @@ V_INLINE void v_load_columns(v_f32 column[4], const float *p, int64_t stride, co
       r[i] = _mm256_blend_ps(lower, _mm256_loadu_ps(high), 0xf0);
     }
   }
-  for (int i = 0; i < 4; i += 2) {
-    a[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    a[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-  column[0] = _mm256_shuffle_ps(a[0], a[2], 0x44);
-  column[1] = _mm256_shuffle_ps(a[0], a[2], 0xee);
-  column[2] = _mm256_shuffle_ps(a[1], a[3], 0x44);
-  column[3] = _mm256_shuffle_ps(a[1], a[3], 0xee);
+  v_quads(column, r);
 }
 
 V_INLINE v_f32 v_sleef_exp2(v_f32 a) { return Sleef_finz_exp2f8_u10avx2(a); }

@@ -25,6 +25,9 @@ typedef __m512 v_f32;
 typedef __m512i v_i32;
 typedef __mmask16 v_mask;
 
+#define V_MM(name) _mm512_##name
+#include "isa_x86.h"
+
 V_INLINE v_f32 v_load(const float *p) { return _mm512_loadu_ps(p); }
 V_INLINE void v_store(float *p, v_f32 a) { _mm512_storeu_ps(p, a); }
 V_INLINE v_i32 v_iota_i(void) {
@@ -67,17 +70,8 @@ V_INLINE v_f32 v_shl23(v_f32 a) {
 V_INLINE v_f32 v_xor(v_f32 a, v_f32 b) { return _mm512_xor_ps(a, b); }
 
 V_INLINE void v_transpose(v_f32 r[V_LANES]) {
-  v_f32 a[16], b[16];
-  for (int i = 0; i < 16; i += 2) {
-    a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-    a[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-  }
-  for (int i = 0; i < 16; i += 4) {
-    b[i] = _mm512_shuffle_ps(a[i], a[i + 2], 0x44);
-    b[i + 1] = _mm512_shuffle_ps(a[i], a[i + 2], 0xee);
-    b[i + 2] = _mm512_shuffle_ps(a[i + 1], a[i + 3], 0x44);
-    b[i + 3] = _mm512_shuffle_ps(a[i + 1], a[i + 3], 0xee);
-  }
+  v_f32 b[16];
+  for (int i = 0; i < 16; i += 4) v_quads(b + i, r + i);
   /* b[4g + c] holds, in 128-bit lane l, column 4l + c of rows 4g ... 4g + 3. */
   for (int c = 0; c < 4; c++) {
     v_f32 low01 = _mm512_shuffle_f32x4(b[c], b[4 + c], 0x44);
@@ -95,7 +89,7 @@ V_INLINE void v_transpose(v_f32 r[V_LANES]) {
 #define V_COLUMNS 4
 V_INLINE void v_load_columns(v_f32 column[4], const float *p, int64_t stride, const int part) {
   (void)part; /* there is one */
-  v_f32 r[4], a[4];
+  v_f32 r[4];
   for (int i = 0; i < 4; i++) {
     const float *q = p + i * stride;
     v_f32 row = _mm512_castps128_ps512(_mm_loadu_ps(q));
@@ -103,14 +97,7 @@ V_INLINE void v_load_columns(v_f32 column[4], const float *p, int64_t stride, co
     row = _mm512_insertf32x4(row, _mm_loadu_ps(q + 8 * stride), 2);
     r[i] = _mm512_insertf32x4(row, _mm_loadu_ps(q + 12 * stride), 3);
   }
-  for (int i = 0; i < 4; i += 2) {
-    a[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-    a[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-  }
-  column[0] = _mm512_shuffle_ps(a[0], a[2], 0x44);
-  column[1] = _mm512_shuffle_ps(a[0], a[2], 0xee);
-  column[2] = _mm512_shuffle_ps(a[1], a[3], 0x44);
-  column[3] = _mm512_shuffle_ps(a[1], a[3], 0xee);
+  v_quads(column, r);
 }
 
 #ifdef ATTN_SIMDE

@@ -239,11 +239,14 @@ class Run:
                   for turn, seconds in zip(row.turn, row.median) if turn < len(peaks)]
         return statistics.median(shares) if shares else 0
 
-    def best_form(self, threads, case, engine):
-        """The fastest of an engine's forms on the machine's own set, None when there is none."""
-        rows = [row for row in self.rows if row.threads == threads and row.case == case
+    def forms(self, threads, case, engine):
+        """Those of an engine's forms that were timed on the machine's own set."""
+        return [row for row in self.rows if row.threads == threads and row.case == case
                 and row.engine == engine and not row.isa and row.rounds]
-        return min(rows, key=lambda row: row.seconds, default=None)
+
+    def best_form(self, threads, case, engine):
+        """The fastest of them by its median, None when there is none."""
+        return min(self.forms(threads, case, engine), key=lambda row: row.seconds, default=None)
 
     def as_json(self, facts):
         rows = [{**dataclasses.asdict(row), "case": row.case.name, "flops": row.case.flops}

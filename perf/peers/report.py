@@ -75,19 +75,10 @@ def cases_of(run, threads, sweep=False):
     return seen
 
 
-def best_peer(run, threads, case, names):
-    """The fastest form of the fastest of these engines, None when none ran."""
-    rows = [run.best_form(threads, case, name) for name in names]
-    return min((row for row in rows if row), key=lambda row: row.seconds, default=None)
-
-
-def best_of_bests(run, threads, case, ours):
-    """How many times as long as attn's shortest call the shortest of all peers takes, and whose that is."""
-    rows = [row for row in run.rows if row.threads == threads and row.case == case and row.engine in PEERS and row.rounds]
-    if not rows:
-        return "-"
-    rival = min(rows, key=lambda row: row.shortest)
-    return f"{rival.shortest / ours.shortest:.2f} {TITLES[rival.engine].split(',')[0]}"
+def best_peer(run, threads, case, names, key=lambda row: row.seconds):
+    """The fastest form of all of these engines, None when none ran."""
+    rows = [row for name in names for row in run.forms(threads, case, name)]
+    return min(rows, key=key, default=None)
 
 
 def mark(value, goal):
@@ -144,10 +135,12 @@ def rows_table(run, threads, cases, measures, speed):
         if not ours:
             continue
         rival = best_peer(run, threads, case, PEERS)
+        shortest = best_peer(run, threads, case, PEERS, key=lambda row: row.shortest)
         shares = (share_cell(run, ours, f"{share:.2f}") for share in (run.share(ours), run.share_median(ours)))
         theirs = [f"{TITLES[rival.engine]}: {rival.form}", milliseconds(rival.shortest),
                   milliseconds(rival.seconds), speed(rival),
-                  f"{ratios(ours, rival)[0]:.2f}", best_of_bests(run, threads, case, ours)] if rival else ["-"] * 6
+                  f"{ratios(ours, rival)[0]:.2f}",
+                  f"{ratios(ours, shortest)[1]:.2f} {TITLES[shortest.engine].split(',')[0]}"] if rival else ["-"] * 6
         rows.append([case.name, case.shape, milliseconds(ours.shortest), milliseconds(ours.seconds),
                      speed(ours), *shares, *theirs, goal_cell(run, case, ours, threads)])
     head = ["workload", "shape", "attn ms, best", "median", measures[0], f"{measures[1]}, best", "median",

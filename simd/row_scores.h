@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* Scores of few queries (rows.h), and what the parts of that kernel work on. Part of attention.c. */
+#ifndef ATTN_SIMD_ROW_SCORES_H
+#define ATTN_SIMD_ROW_SCORES_H
+
+#include "block.h"
+#include "stage.h"
+
+/* Measured on Zen 3, AVX2, 24 lanes a tile. From a cache, 9 rows are 1.2 times as fast as in a tile, 12 the same, 16,
+ * two of a tile's three vectors, 0.9. From memory and in pages, which this kernel reads where they lie, 12 are 1.3 times as
+ * fast, 16 the same. Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %. Transposing for the register tile pays
+ * from 4 rows on (3: 5 % slower, 4: the same to 10 % faster, 8: 15 %). */
+enum {
+  NEAR_ROWS = V_TILE / 2,
+  MAX_ROWS = V_TILE * 2 / 3,
+  ROWS_ROOM = (MAX_ROWS + 15) / 16 * 16,
+  SCORES_ROW = ATTN_KEY_BLOCK + 16, /* a group of lanes may end behind the block */
+  STAGE_KEYS = 64,                  /* keys that are read from memory together */
+  VALUE_KEYS = 8,                   /* keys between whose values the next stage is prefetched */
+  PANEL_ROWS = 4,
+  STEP_VECTORS = 16 /* of columns between steps of the stage, which with AVX2 ask for half of it */
+};
+
+typedef struct row_work {
+  const attn_attention_task *task;
+  float *query;                       /* rows x query_row, sign of the scale folded in */
+  float *scores;                      /* rows x SCORES_ROW, becomes the weights */
+  float *sums;                        /* rows x value_row: values of the block in work */
+  float *keep;                        /* rows x SCORES_ROW; NULL without dropout */
+  float *near;                        /* room for a copy of a block of K and V */
+  float *panel;                       /* V_TILE keys, transposed, a run of their columns */
+  float *few;                         /* V_LANES keys, the last repeated, where a run has fewer */
+  int64_t rows, query_row, value_row; /* value_row as in a state */
+  int64_t reach;                      /* keys that any row sees; nothing behind is read */
+  int32_t last[ROWS_ROOM];            /* last key that a row sees; -1: none */
+  int32_t end[ROWS_ROOM];             /* of the block in work: keys before it are seen */
+  float max[ROWS_ROOM], factor[ROWS_ROOM], sum[ROWS_ROOM];
+  bool exp_sleef;
+  state_form form;
+  tree chunks;
+  stage stage;
+} row_work;
+
+/* ---- scores ---- */
+
+/* Four columns of V_LANES keys at a time, so that the sums of several groups of keys take turns within what a processor
+ * looks ahead: squares of V_LANES columns take 1.1 times as long. */
+V_INLINE void key_columns(v_f32 column[4], const float *k, int64_t k_row, const int part) {
+  /* The distance is hidden from the compiler, which would otherwise keep an address per key, most of
+   * them in memory. */
+  __asm__("" : "+r"(k_row));
+  v_load_columns(column, k, k_row, part);
+}
+
+/* The last ones, fewer than V_COLUMNS, stored `row` apart. */
+static void key_columns_end(float *columns, int64_t row, const float *k, int64_t k_row,
+                            int64_t terms) {
+  v_f32 square[V_LANES];
+  V_UNROLL for (int i = 0; i < V_LANES; i++) square[i] = v_load_n(k + i * k_row, terms);
+  v_transpose(square);
+  V_UNROLL for (int i = 0; i < V_COLUMNS; i++) {
+    if (i < terms) v_store(columns + i * row, square[i]);
+  }
+}
+
+/* Dot products of `rows` queries with `groups` groups of V_LANES keys: one run of n terms, stored or added
+ * to the runs before it. */
+V_INLINE void row_scores(const int rows, const int groups, row_work *w, const float *k,
+                         int64_t k_row, const float *query, int64_t n, bool join, float *scores) {
+  const float *q[4];
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    q[r] = query + (r < w->rows ? r : w->rows - 1) * w->query_row;
+  }
+  v_f32 acc[8], column[4];
+  V_UNROLL for (int i = 0; i < rows * groups; i++) acc[i] = v_zero();
+  int64_t d = 0;
+  for (; d + V_COLUMNS <= n; d += V_COLUMNS) {
+    V_UNROLL for (int part = 0; part < V_COLUMNS / 4; part++) {
+      V_UNROLL for (int g = 0; g < groups; g++) {
+        key_columns(column, k + g * V_LANES * k_row + d, k_row, part);
+        V_UNROLL for (int i = 0; i < 4; i++) {
+          V_UNROLL for (int r = 0; r < rows; r++) {
+            v_f32 *sum = &acc[r * groups + g];
+            *sum = v_fma(column[i], v_broadcast(q[r] + d + part * 4 + i), *sum);
+          }
+        }
+      }
+      if ((d + part * 4) * groups % STEP_VECTORS == 0) stage_step(&w->stage, false);
+    }
+  }
+  if (d < n) {
+    V_UNROLL for (int g = 0; g < groups; g++) {
+      float columns[V_COLUMNS * V_LANES];
+      key_columns_end(columns, V_LANES, k + g * V_LANES * k_row + d, k_row, n - d);
+      for (int64_t i = 0; i < n - d; i++) {
+        V_UNROLL for (int r = 0; r < rows; r++) {
+          v_f32 *sum = &acc[r * groups + g];
+          *sum = v_fma(v_load(columns + i * V_LANES), v_broadcast(q[r] + d + i), *sum);
+        }
+      }
+    }
+  }
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    V_UNROLL for (int g = 0; g < groups; g++) {
+      float *to = scores + r * SCORES_ROW + g * V_LANES;
+      v_store(to, join ? v_add(v_load(to), acc[r * groups + g]) : acc[r * groups + g]);
+    }
+  }
+}
+
+typedef void (*row_scores_fn)(row_work *w, const float *k, int64_t k_row, const float *query,
+                              int64_t n, bool join, float *scores);
+
+#define ROW_SCORES(rows, groups)                                                                   \
+  static V_NOINLINE void row_scores_##rows##_##groups(row_work *w, const float *k, int64_t k_row,  \
+                                                      const float *query, int64_t n, bool join,    \
+                                                      float *scores) {                             \
+    row_scores(rows, groups, w, k, k_row, query, n, join, scores);                                 \
+  }
+ROW_SCORES(1, 4)
+ROW_SCORES(1, 1)
+ROW_SCORES(2, 4)
+ROW_SCORES(2, 1)
+_Static_assert(V_ROWS % 4 == 0, "scores of three rows have room for a fourth");
+ROW_SCORES(4, 2)
+ROW_SCORES(4, 1)
+
+/* Few rows, of which three are taken for four: several groups of keys together, or one. */
+static void scores_direct(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
+  static const row_scores_fn by_rows[3][2] = {{row_scores_1_1, row_scores_1_4},
+                                              {row_scores_2_1, row_scores_2_4},
+                                              {row_scores_4_1, row_scores_4_2}};
+  const int64_t size = w->task->head_size;
+  const int kind = w->rows > 2 ? 2 : (int)w->rows - 1, together = kind == 2 ? 2 : 4;
+  for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
+    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    for (int g = 0, step; g < groups; g += step) {
+      const bool several = groups - g >= together;
+      step = several ? together : 1;
+      by_rows[kind][several](w, k + g * V_LANES * k_row + d, k_row, w->query + d, n, d > 0,
+                             scores + g * V_LANES);
+    }
+  }
+}
+
+/* Several rows, `groups` groups of keys, a tile of them at most: these are transposed once, for the register tile. */
+static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
+  const int64_t size = w->task->head_size;
+  const int from = V_QUERIES - groups; /* the last vectors of the tile */
+  for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
+    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    int64_t c = 0;
+    for (; c + V_COLUMNS <= n; c += V_COLUMNS) {
+      for (int g = 0; g < groups; g++) {
+        v_f32 column[4];
+        const float *at = k + g * V_LANES * k_row + d + c;
+        float *to = w->panel + c * V_TILE + (from + g) * V_LANES;
+        V_UNROLL for (int part = 0; part < V_COLUMNS / 4; part++) {
+          key_columns(column, at, k_row, part);
+          V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
+        }
+      }
+      if (c % 8 == 0) stage_step(&w->stage, false); /* of three groups, mostly */
+    }
+    if (c < n) {
+      for (int g = 0; g < groups; g++) {
+        key_columns_end(w->panel + c * V_TILE + (from + g) * V_LANES, V_TILE,
+                        k + g * V_LANES * k_row + d + c, k_row, n - c);
+      }
+    }
+    for (int64_t r = 0; r < w->rows; r += V_ROWS) {
+      const float *left[V_ROWS];
+      tile_rows(left, w->query + r * w->query_row + d, w->query_row, w->rows - r);
+      scores_run_from[from](left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES,
+                            SCORES_ROW, NULL);
+    }
+  }
+}
+
+/* A run of keys. Fewer than there are lanes are copied, the last one repeated; else the last group overlaps the
+ * one before it rather than reach behind the run. */
+static void scores_keys(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
+  const bool panel = w->rows >= PANEL_ROWS;
+  const int64_t most = panel ? V_QUERIES : 4, size = w->task->head_size;
+  void (*const some)(row_work *, const float *, int64_t, int, float *) =
+      panel ? scores_panel : scores_direct;
+  if (keys < V_LANES) {
+    for (int64_t i = 0; i < V_LANES; i++) {
+      const float *from = k + (i < keys ? i : keys - 1) * k_row;
+      memcpy(w->few + i * size, from, (size_t)size * sizeof(float));
+    }
+    some(w, w->few, size, 1, scores);
+    return;
+  }
+  int64_t j = 0;
+  for (int64_t groups; j + V_LANES <= keys; j += groups * V_LANES) {
+    groups = clamp((keys - j) / V_LANES, 1, most);
+    some(w, k + j * k_row, k_row, (int)groups, scores + j);
+  }
+  if (j < keys) some(w, k + (keys - V_LANES) * k_row, k_row, 1, scores + keys - V_LANES);
+}
+
+#endif
