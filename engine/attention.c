@@ -129,14 +129,16 @@ static attn_attention_task task_of(const attn_problem *problem, const attn_share
   const int64_t head = share->kv_head * problem->group;
   const int64_t begin = s->kv_begin / ATTN_KEY_CHUNK; /* chunks before it have no keys */
   const bool paged = p->pages.table != NULL;
+  const bool interleaved = p->key_layout == ATTN_KEYS_INTERLEAVED;
   attn_attention_task t = {
       .q = input_at(&p->q, s->batch, head, s->q_row),
       .q_head = p->q.head_stride,
       .q_row = p->q.row_stride,
       .q_dim = p->q.dim_stride,
       .k = input_at(&p->k, s->kv_batch, share->kv_head, paged ? 0 : s->kv_row),
-      .k_row = p->k.row_stride,
-      .k_dim = p->k.dim_stride,
+      .k_row = interleaved ? p->head_size : p->k.row_stride,
+      .k_dim = interleaved ? 1 : p->k.dim_stride,
+      .k_interleaved = interleaved,
       .v = input_at(&p->v, s->kv_batch, share->kv_head, paged ? 0 : s->kv_row),
       .v_row = p->v.row_stride,
       .v_dim = p->v.dim_stride,

@@ -31,6 +31,10 @@ static span pages_of(const attn_cache *c, int64_t begin, int64_t end) {
   return (span){begin / c->page_size, (end - 1) / c->page_size + 1};
 }
 
+static bool interleaved(const attn_cache *c) {
+  return c->config.key_layout == ATTN_KEYS_INTERLEAVED;
+}
+
 static int32_t *entry(const attn_cache *c, int64_t sequence, int64_t page) {
   return &c->tables[sequence * c->table_width + page % c->table_width];
 }
@@ -281,12 +285,26 @@ static void copy_page(void *user, int64_t task, int32_t runner) {
   const int64_t to = *entry(c, s, written(c, s, 1).begin);
   int64_t slots = length < c->page_size ? length : c->page_size; /* all of a ring that is full */
   if (c->config.has_pages) slots = length % c->page_size;
+  if (interleaved(c)) slots = (slots + ATTN_KEY_GROUP - 1) / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
   const int64_t k_head = c->page_size * c->config.head_size;
   const int64_t v_head = c->page_size * c->config.value_size;
   memcpy(c->k + to * c->k_page + head * k_head, c->k + from * c->k_page + head * k_head,
          (size_t)(slots * c->config.head_size) * sizeof(float));
   memcpy(c->v + to * c->v_page + head * v_head, c->v + from * c->v_page + head * v_head,
          (size_t)(slots * c->config.value_size) * sizeof(float));
+}
+
+/* Rows of keys into slots [slot, slot + rows) of interleaved ones, whose first is at `keys`. */
+static void interleave_rows(float *keys, int64_t slot, const float *from, int64_t row, int64_t dim,
+                            int64_t size, int64_t rows) {
+  for (int64_t n; rows > 0; rows -= n, slot += n, from += n * row) {
+    const int64_t in_group = slot % ATTN_KEY_GROUP;
+    float *to = keys + (slot - in_group) * size + in_group;
+    n = ATTN_KEY_GROUP - in_group < rows ? ATTN_KEY_GROUP - in_group : rows;
+    for (int64_t d = 0; d < size; d++, to += ATTN_KEY_GROUP) {
+      for (int64_t i = 0; i < n; i++) to[i] = from[i * row + d * dim];
+    }
+  }
 }
 
 /* The rows of one kv head of a sequence, page by page. */
@@ -303,10 +321,14 @@ static void write_rows(void *user, int64_t task, int32_t runner) {
     const int64_t page = *entry(c, s, key / c->page_size), row = rows.kv_row + j;
     int64_t count = c->page_size - slot;
     if (count > rows.kv_len - j) count = rows.kv_len - j;
-    attn_copy_rows(c->k + page * c->k_page + (head * c->page_size + slot) * dk,
-                   (const float *)k->data + rows.kv_batch * k->batch_stride +
-                       head * k->head_stride + row * k->row_stride,
-                   k->row_stride, k->dim_stride, dk, count);
+    float *keys = c->k + page * c->k_page + head * c->page_size * dk;
+    const float *from = (const float *)k->data + rows.kv_batch * k->batch_stride +
+                        head * k->head_stride + row * k->row_stride;
+    if (interleaved(c)) {
+      interleave_rows(keys, slot, from, k->row_stride, k->dim_stride, dk, count);
+    } else {
+      attn_copy_rows(keys + slot * dk, from, k->row_stride, k->dim_stride, dk, count);
+    }
     attn_copy_rows(c->v + page * c->v_page + (head * c->page_size + slot) * dv,
                    (const float *)v->data + rows.kv_batch * v->batch_stride +
                        head * v->head_stride + row * v->row_stride,

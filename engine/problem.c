@@ -271,10 +271,26 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
   return ATTN_OK;
 }
 
+attn_status attn_check_key_layout(attn_key_layout layout, bool pages, int64_t page_size) {
+  if (layout == ATTN_KEYS_IN_ROWS) return ATTN_OK;
+  if (layout != ATTN_KEYS_INTERLEAVED) {
+    return attn_fail(ATTN_INVALID_ARGUMENT, "key_layout is %d; it must be an attn_key_layout",
+                     (int)layout);
+  }
+  if (!pages) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "key_layout is ATTN_KEYS_INTERLEAVED without pages; it is for pages only");
+  }
+  if (page_size % ATTN_KEY_GROUP == 0) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "page_size is %" PRId64 "; interleaved keys need a multiple of %d", page_size,
+                   ATTN_KEY_GROUP);
+}
+
 static attn_status check_pages(const attn_problem *problem) {
   const attn_params *p = &problem->params;
   const attn_pages *g = &p->pages;
-  if (!g->table) return ATTN_OK;
+  if (!g->table) return attn_check_key_layout(p->key_layout, false, 0);
   if (p->lengths.cu_seqlens_k) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
                      "cu_seqlens_k and pages.table are both given; keys lie in one or the other");
@@ -282,6 +298,7 @@ static attn_status check_pages(const attn_problem *problem) {
   attn_status status = attn_check_extent("pages.table_width", g->table_width, 1, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_extent("pages.page_size", g->page_size, 1, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_extent("pages.num_pages", g->num_pages, 0, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_key_layout(p->key_layout, true, g->page_size);
   for (int64_t n = 0; n < p->batch && !status; n++) status = check_table(problem, n);
   return status;
 }

@@ -59,6 +59,7 @@ attn_status attn_check_extent(const char *name, int64_t value, int64_t least, in
 attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads);
 attn_status attn_check_scale(bool has_scale, float scale);
 attn_status attn_check_dropout(const attn_dropout *dropout);
+attn_status attn_check_key_layout(attn_key_layout layout, bool pages, int64_t page_size);
 /* Also resolves the default. */
 attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads);
 

@@ -148,6 +148,19 @@ static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const
   }
 }
 
+/* Keys [key, key + rows) of the block for a tile: their first elements; returns from one element to the next. */
+V_INLINE int64_t key_rows(const float *left[V_ROWS], const key_block *block, int64_t key,
+                          int64_t rows) {
+  if (!block->interleaved) {
+    tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
+    return block->k_dim;
+  }
+  const int64_t in_group = key % ATTN_KEY_GROUP;
+  tile_rows(left, block->k + (key - in_group) * block->k_row + in_group, 1, rows);
+  return ATTN_KEY_GROUP;
+}
+_Static_assert(ATTN_KEY_GROUP % V_ROWS == 0, "the keys of a tile are of one group");
+
 /* Scores of a block, and in t->block_max their maximum over visible keys. */
 static void scores_block(const work *w, tile *t, const view *see, key_block *block) {
   const int64_t keys = block->keys;
@@ -161,10 +174,10 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
     const bool whole = key + rows <= see->whole[t->from];
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
-    tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
+    const int64_t step = key_rows(left, block, key, rows);
     block_prefetch(w->task, w->reach, block);
     float *scores = w->scores + key * V_TILE;
-    scores_tile(from, left, block->k_dim, t->query, w->task->head_size, scores,
+    scores_tile(from, left, step, t->query, w->task->head_size, scores,
                 whole ? t->block_max : NULL);
   }
   for (int q = 0; q < V_QUERIES; q++) {

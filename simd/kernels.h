@@ -20,6 +20,10 @@ enum {
   ATTN_WEIGHT_SUMS = 8  /* partial sums of the weights of a block, by key index modulo this */
 };
 
+/* Keys that lie side by side where they are interleaved: element (key, dim) of a group is at dim * ATTN_KEY_GROUP + key.
+ * One line of memory, and whole vectors of every instruction set. */
+enum { ATTN_KEY_GROUP = 16 };
+
 /* Fills keep[j * key_stride + i * lane_stride], for keys key + j, j < keys, and lanes lane + i, i < lanes,
  * with 0 where the weight is dropped and 1 where it is kept. */
 typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, int64_t lane_stride,
@@ -50,6 +54,8 @@ typedef struct attn_attention_task {
   int64_t q_head, q_row, q_dim;
   const float *k; /* key 0; with pages, slot 0 of page 0 */
   int64_t k_row, k_dim;
+  bool
+      k_interleaved; /* in pages: of every ATTN_KEY_GROUP slots. k_row = head_size, k_dim = 1 tell where groups lie */
   const float *v;
   int64_t v_row, v_dim;
   const int32_t *table; /* the sequence's pages; NULL: keys are k_row apart from first to last */

@@ -31,7 +31,8 @@ static chunk_keys chunk_of(const attn_attention_task *task, int64_t chunk, int64
   return c;
 }
 
-/* Keys that lie evenly in memory: the task's k_row and v_row apart. */
+/* Keys that lie evenly in memory: the task's k_row and v_row apart. A group of interleaved keys takes the place of
+ * its rows. */
 typedef struct key_run {
   const float *k, *v;
   int64_t keys;
@@ -59,7 +60,8 @@ typedef struct key_block {
   int64_t begin, keys; /* those before `begin` are not there, nor those from `keys` on */
   const float *k, *v;  /* of `key` */
   int64_t k_row, k_dim, v_row, v_dim;
-  int64_t ahead; /* keys before this one have been prefetched */
+  bool interleaved; /* K, in groups from `key` on */
+  int64_t ahead;    /* keys before this one have been prefetched */
 } key_block;
 
 /* Room for the copy of a block. */
@@ -67,15 +69,41 @@ static int64_t near_floats(const attn_attention_task *task) {
   return ATTN_KEY_BLOCK * (task->head_size + task->value_size);
 }
 
+/* Whether keys are interleaved in groups that begin where blocks do. */
+static bool groups_aligned(const attn_attention_task *task) {
+  return task->k_interleaved && task->slot % ATTN_KEY_GROUP == 0;
+}
+
+/* Up to a whole number of groups. */
+static int64_t whole_groups(int64_t keys) {
+  return (keys + ATTN_KEY_GROUP - 1) / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+}
+
+/* Interleaved keys of the block as rows, one by one: for groups that do not begin where the block does. */
+static void block_rows(const attn_attention_task *task, const key_block *b, float *near) {
+  const int64_t size = task->head_size;
+  for (int64_t j = b->begin; j < b->keys; j++) {
+    const int64_t in_group = (b->key + j + task->slot) % ATTN_KEY_GROUP;
+    const float *group = run_of(task, b->key + j, 1).k - in_group * size;
+    attn_copy_rows(near + j * size, group + in_group, 0, ATTN_KEY_GROUP, size, 1);
+  }
+}
+
 /* K or V of the block, close together in `near`. */
 static void block_copy(const attn_attention_task *task, key_block *b, bool values, float *near) {
   const int64_t size = values ? task->value_size : task->head_size;
   const int64_t row = values ? task->v_row : task->k_row, dim = values ? task->v_dim : task->k_dim;
+  const bool groups = !values && b->interleaved;
+  const int64_t end = groups ? whole_groups(b->keys) : b->keys;
   if (values) near += ATTN_KEY_BLOCK * task->head_size;
-  for (int64_t j = b->begin; j < b->keys;) {
-    const key_run run = run_of(task, b->key + j, b->keys - j);
-    attn_copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
-    j += run.keys;
+  if (!values && task->k_interleaved && !groups) {
+    block_rows(task, b, near);
+  } else {
+    for (int64_t j = groups ? b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP : b->begin; j < end;) {
+      const key_run run = run_of(task, b->key + j, end - j);
+      attn_copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
+      j += run.keys;
+    }
   }
   if (values) {
     b->v = near, b->v_row = size, b->v_dim = 1;
@@ -98,12 +126,14 @@ static key_block block_begin(const attn_attention_task *task, float *near, int64
                  .k_dim = task->k_dim,
                  .v_row = task->v_row,
                  .v_dim = task->v_dim,
+                 .interleaved = groups_aligned(task) && begin % ATTN_KEY_GROUP == 0,
                  .ahead = key + keys};
   if (!torn) {
     b.k = run.k - begin * b.k_row;
     b.v = run.v - begin * b.v_row;
   }
-  if (torn || (near && (b.k_row != task->head_size || b.k_dim != 1))) {
+  if (torn || task->k_interleaved != b.interleaved ||
+      (near && (b.k_row != task->head_size || b.k_dim != 1))) {
     block_copy(task, &b, false, near);
   }
   if (torn || (near && (b.v_row != task->value_size || b.v_dim != 1))) {

@@ -18,7 +18,7 @@ enum {
   ROWS_ROOM = (MAX_ROWS + 15) / 16 * 16,
   SCORES_ROW = ATTN_KEY_BLOCK + 16, /* a group of lanes may end behind the block */
   STAGE_KEYS = 64,                  /* keys that are read from memory together */
-  VALUE_KEYS = 8,                   /* keys between whose values the next stage is prefetched */
+  VALUE_KEYS = 16,                  /* whose values are added together when they come from memory */
   PANEL_ROWS = 4,
   STEP_VECTORS = 16 /* of columns between steps of the stage, which with AVX2 ask for half of it */
 };
@@ -175,6 +175,82 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
       tile_rows(left, w->query + r * w->query_row + d, w->query_row, w->rows - r);
       scores_run_from[from](left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES,
                             SCORES_ROW, NULL);
+    }
+  }
+}
+
+/* Groups of interleaved keys that are computed together: enough sums to hide the latency. */
+#define GROUP_VECTORS (ATTN_KEY_GROUP / V_LANES)
+#define GROUPS_TOGETHER(rows) ((rows) * GROUP_VECTORS < 8 ? 8 / ((rows) * GROUP_VECTORS) : 1)
+
+/* One run of n terms, from d on, of the dot products of `rows` queries with groups of interleaved keys: stored, or added to
+ * the runs before it. */
+V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_t row,
+                           const float *k, int64_t d, int64_t n, float *scores) {
+  enum { STEP = 8 };
+  const int vectors = groups * GROUP_VECTORS;
+  const float *q[4], *keys[8];
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    q[r] = w->query + (row + r < w->rows ? row + r : w->rows - 1) * w->query_row + d;
+  }
+  V_UNROLL for (int g = 0; g < groups; g++) {
+    keys[g] = k + (g * w->task->head_size + d) * ATTN_KEY_GROUP;
+  }
+  v_f32 acc[4 * GROUP_VECTORS > 8 ? 4 * GROUP_VECTORS : 8];
+  V_UNROLL for (int i = 0; i < rows * vectors; i++) acc[i] = v_zero();
+  for (; n >= STEP; n -= STEP) {
+    strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
+    V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
+    V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
+    stage_step(&w->stage, false); /* in about the time that memory takes */
+  }
+  strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    V_UNROLL for (int i = 0; i < vectors; i++) {
+      float *to = scores + (row + r) * SCORES_ROW + i * V_LANES;
+      const v_f32 sum = acc[r * vectors + i];
+      v_store(to, d > 0 ? v_add(v_load(to), sum) : sum);
+    }
+  }
+}
+
+typedef void (*group_scores_fn)(row_work *w, int64_t row, const float *k, int64_t d, int64_t n,
+                                float *scores);
+
+#define GROUP_SCORES(rows)                                                                         \
+  static V_NOINLINE void group_scores_##rows##_one(row_work *w, int64_t row, const float *k,       \
+                                                   int64_t d, int64_t n, float *scores) {          \
+    group_scores(rows, 1, w, row, k, d, n, scores);                                                \
+  }                                                                                                \
+  static V_NOINLINE void group_scores_##rows##_some(row_work *w, int64_t row, const float *k,      \
+                                                    int64_t d, int64_t n, float *scores) {         \
+    group_scores(rows, GROUPS_TOGETHER(rows), w, row, k, d, n, scores);                            \
+  }
+GROUP_SCORES(1)
+GROUP_SCORES(2)
+GROUP_SCORES(4)
+
+/* Rows that are computed together: 4, 2 or 1 of those left, three as four. */
+static int64_t rows_taken(int64_t left) { return left > 2 ? 4 : left; }
+
+/* A run of interleaved keys, from the start of a group on. The last group's other slots exist, and nothing
+ * depends on what they hold. */
+static void scores_groups(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
+  static const group_scores_fn by_rows[3][2] = {{group_scores_1_one, group_scores_1_some},
+                                                {group_scores_2_one, group_scores_2_some},
+                                                {group_scores_4_one, group_scores_4_some}};
+  static const int together[3] = {GROUPS_TOGETHER(1), GROUPS_TOGETHER(2), GROUPS_TOGETHER(4)};
+  const int64_t size = w->task->head_size, groups = whole_groups(keys) / ATTN_KEY_GROUP;
+  for (int64_t r = 0, take; r < w->rows; r += take) {
+    take = rows_taken(w->rows - r);
+    const int64_t kind = take / 2;
+    for (int64_t g = 0, step; g < groups; g += step) {
+      const bool several = groups - g >= together[kind];
+      step = several ? together[kind] : 1;
+      for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
+        by_rows[kind][several](w, r, k + g * ATTN_KEY_GROUP * k_row, d,
+                               clamp(size - d, 0, ATTN_DOT_RUN), scores + g * ATTN_KEY_GROUP);
+      }
     }
   }
 }

@@ -161,6 +161,18 @@ ROW_VALUES(2, 2)
 ROW_VALUES(2, 4)
 ROW_VALUES(4, 1)
 ROW_VALUES(4, 2)
+ROW_VALUES(4, 3)
+
+typedef struct values_part {
+  int64_t vectors;
+  row_values_fn add;
+} values_part;
+
+/* Widest first, for 1, 2 and 4 rows. */
+static const values_part values_parts[3][4] = {
+    {{8, row_values_1_8}, {4, row_values_1_4}, {2, row_values_1_2}, {1, row_values_1_1}},
+    {{4, row_values_2_4}, {2, row_values_2_2}, {1, row_values_2_1}},
+    {{3, row_values_4_3}, {2, row_values_4_2}, {1, row_values_4_1}}};
 
 /* Columns behind the last whole vector. */
 static void row_values_tail(const float *weights, const float *v, int64_t v_row, int64_t n,
@@ -172,26 +184,23 @@ static void row_values_tail(const float *weights, const float *v, int64_t v_row,
   v_store(sums, acc);
 }
 
-/* Rows that are computed together: 4, 2 or 1 of those left. */
-static int64_t rows_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
+/* Rows whose values are computed together: 4, 2 or 1 of those left. */
+static int64_t values_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
-/* n keys for `take` rows, 1, 2 or 4, of which all see them. Eight accumulators where there is enough to do:
+/* n keys for `take` rows, 1, 2 or 4, of which all see them. Eight accumulators or more where there is enough to do:
  * as many as hide the latency. */
-static void values_rows(const row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
+static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
                         int64_t v_row, int64_t n) {
-  static const row_values_fn by_vectors[3][4] = {
-      {row_values_1_1, row_values_1_2, row_values_1_4, row_values_1_8},
-      {row_values_2_1, row_values_2_2, row_values_2_4, NULL},
-      {row_values_4_1, row_values_4_2, NULL, NULL}};
-  const row_values_fn *f = by_vectors[take / 2];
+  const values_part *part = values_parts[take / 2];
   const float *weights = w->scores + row * SCORES_ROW + key;
   float *sums = w->sums + row * w->value_row;
   const int64_t size = w->task->value_size;
-  int level = take == 1 ? 3 : take == 2 ? 2 : 1;
   int64_t d = 0;
-  for (; d + V_LANES <= size; d += (int64_t)V_LANES << level) {
-    while (d + ((int64_t)V_LANES << level) > size) level--;
-    f[level](weights, v + d, v_row, n, sums + d, w->value_row);
+  for (int64_t left = size / V_LANES; left > 0; left -= part->vectors) {
+    while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
+    part->add(weights, v + d, v_row, n, sums + d, w->value_row);
+    d += part->vectors * V_LANES;
+    stage_pace(&w->stage, take * part->vectors * n);
   }
   for (int64_t r = 0; r < take && d < size; r++) {
     row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
@@ -200,9 +209,9 @@ static void values_rows(const row_work *w, int64_t row, int64_t take, int64_t ke
 }
 
 /* Keys [key, key + n) of the block, which lie at v: what all rows of a few see, then the rest one by one. */
-static void values_keys(const row_work *w, int64_t key, const float *v, int64_t v_row, int64_t n) {
+static void values_keys(row_work *w, int64_t key, const float *v, int64_t v_row, int64_t n) {
   for (int64_t r = 0, take; r < w->rows; r += take) {
-    take = rows_taken(w->rows - r);
+    take = values_taken(w->rows - r);
     const int64_t common = clamp(w->end[r] - key, 0, n); /* later rows see no fewer */
     if (common > 0) values_rows(w, r, take, key, v, v_row, common);
     for (int64_t i = r + 1; i < r + take; i++) {
@@ -230,7 +239,8 @@ static void values_add(const row_work *w, float *state, bool first) {
 
 /* Whether the kernel can read keys where they lie: dense rows, enough of them in a page. */
 static bool readable(const attn_attention_task *task) {
-  return task->k_dim == 1 && task->v_dim == 1 && (!task->table || task->page_size % 16 == 0);
+  return task->k_dim == 1 && task->v_dim == 1 && (!task->table || task->page_size % 16 == 0) &&
+         task->k_interleaved == groups_aligned(task);
 }
 
 /* Keys of the block from its i-th on, at most so many: where they lie, or in the copy. */
@@ -240,24 +250,29 @@ static key_run rows_run(const row_work *w, const key_block *b, int64_t i, int64_
 }
 
 static void rows_scores(row_work *w, const key_block *b) {
-  for (int64_t j = b->begin, n; j < b->keys; j += n) {
+  /* The groups of keys that a single row takes together are streams by themselves. */
+  const bool streams = b->interleaved && w->rows == 1 && GROUPS_TOGETHER(1) >= STAGE_STREAMS &&
+                       w->task->page_size >= STAGE_KEYS;
+  int64_t j = b->begin;
+  if (b->interleaved) j -= j % ATTN_KEY_GROUP; /* nobody looks at the scores before */
+  for (int64_t n; j < b->keys; j += n) {
     n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
     const bool last = j + n == b->keys;
-    stage_touch(&w->stage, false, b->key + j, n);
-    stage_begin(&w->stage, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
+    if (!streams) {
+      stage_touch(&w->stage, false, b->key + j, n);
+      stage_begin(&w->stage, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
+    }
     for (int64_t i = j, m; i < j + n; i += m) {
       m = j + n - i;
       const key_run run = rows_run(w, b, i, m);
       m = run.keys;
-      scores_keys(w, run.k, b->k_row, m, w->scores + i);
+      (b->interleaved ? scores_groups : scores_keys)(w, run.k, b->k_row, m, w->scores + i);
     }
   }
 }
 
 static void rows_values(row_work *w, const key_block *b, float *state, bool first) {
   const int64_t most = w->stage.on ? VALUE_KEYS : STAGE_KEYS;
-  /* Steps that prefetch half a stage. */
-  const int64_t steps = (w->task->value_size + 15) / 16 * VALUE_KEYS / STAGE_STREAMS / 2;
   for (int64_t d = 0; d < w->rows * w->value_row; d += V_LANES) v_store(w->sums + d, v_zero());
   for (int64_t j = b->begin, n; j < b->keys; j += n) {
     n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
@@ -269,7 +284,6 @@ static void rows_values(row_work *w, const key_block *b, float *state, bool firs
       const key_run run = rows_run(w, b, i, m);
       m = run.keys;
       values_keys(w, i, run.v, b->v_row, m);
-      for (int64_t step = 0; step < steps; step++) stage_step(&w->stage, false);
     }
   }
   values_add(w, state, first);
@@ -277,8 +291,12 @@ static void rows_values(row_work *w, const key_block *b, float *state, bool firs
 
 static void rows_block(row_work *w, int64_t key, int64_t begin, int64_t keys, bool first) {
   float *state = tree_state(&w->chunks, w->chunks.depth);
-  key_block b = {
-      .key = key, .begin = begin, .keys = keys, .k_row = w->task->k_row, .v_row = w->task->v_row};
+  key_block b = {.key = key,
+                 .begin = begin,
+                 .keys = keys,
+                 .k_row = w->task->k_row,
+                 .v_row = w->task->v_row,
+                 .interleaved = groups_aligned(w->task)};
   PHASE_BEGIN(ticks);
   if (!readable(w->task)) {
     block_copy(w->task, &b, false, w->near);

@@ -89,7 +89,21 @@ V_INLINE void strip_accumulate(v_f32 acc[], const int rows, const int panels, co
                                const float *const left[], int64_t left_step,
                                const float *const right[], int64_t right_step, int64_t n) {
   int64_t at = 0, from = 0;
+  const bool wide = panels * vectors >= rows; /* the side with fewer vectors stays in registers */
   V_STEPS for (int64_t k = 0; k < n; k++, at += left_step, from += right_step) {
+    if (!wide) {
+      v_f32 b[V_ROWS];
+      V_UNROLL for (int i = 0; i < panels * vectors; i++) {
+        b[i] = v_load(right[i / vectors] + from + i % vectors * V_LANES);
+      }
+      V_UNROLL for (int r = 0; r < rows; r++) {
+        const v_f32 a = v_broadcast(left[r] + at);
+        v_f32 *sum = acc + r * panels * vectors;
+        V_UNROLL for (int i = 0; i < panels * vectors; i++) sum[i] = v_fma(a, b[i], sum[i]);
+        V_UNROLL for (int i = 0; i < panels * vectors; i++) V_HOLD(sum[i]);
+      }
+      continue;
+    }
     v_f32 a[V_ROWS];
     V_UNROLL for (int r = 0; r < rows; r++) a[r] = v_broadcast(left[r] + at);
     V_UNROLL for (int p = 0; p < panels; p++) {

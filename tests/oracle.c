@@ -158,6 +158,12 @@ oracle_sequence oracle_sequence_of(const attn_params *p, int64_t n) {
 
 int64_t oracle_batch(const attn_params *p) { return p->lengths.cu_seqlens_q ? 1 : p->batch; }
 
+/* Key `slot` of a page whose keys are interleaved. */
+static double interleaved(const attn_params *p, int64_t b, int64_t h, int64_t slot, int64_t d) {
+  const float *page = (const float *)p->k.data + b * p->k.batch_stride + h * p->k.head_stride;
+  return (double)page[slot / 16 * 16 * p->head_size + d * 16 + slot % 16];
+}
+
 static double element(const attn_input *view, int64_t b, int64_t h, int64_t i, int64_t d) {
   const float *data = view->data;
   return (double)data[b * view->batch_stride + h * view->head_stride + i * view->row_stride +
@@ -178,6 +184,7 @@ static dense gather_queries(const attn_params *p, const oracle_sequence *s) {
 static dense gather_keys(const attn_params *p, int64_t n, const oracle_sequence *s,
                          const attn_input *view, int64_t dims) {
   const attn_pages *pages = &p->pages;
+  const bool side_by_side = view == &p->k && p->key_layout == ATTN_KEYS_INTERLEAVED;
   dense a = {p->kv_heads, s->kv_len, dims, doubles(p->kv_heads * s->kv_len * dims), NULL};
   for (int64_t j = s->kv_begin; j < a.rows; j++) {
     int64_t batch = s->kv_batch, slot = s->kv_row + j;
@@ -187,7 +194,8 @@ static dense gather_keys(const attn_params *p, int64_t n, const oracle_sequence 
     }
     for (int64_t g = 0; g < a.heads; g++)
       for (int64_t d = 0; d < dims; d++)
-        a.value[at(&a, 0, g, j, d)] = element(view, batch, g, slot, d);
+        a.value[at(&a, 0, g, j, d)] =
+            side_by_side ? interleaved(p, batch, g, slot, d) : element(view, batch, g, slot, d);
   }
   return a;
 }

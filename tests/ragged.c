@@ -189,8 +189,8 @@ static const int32_t *length_array(laid *l, const int64_t *of, bool needed, draw
   return a;
 }
 
-/* Element 0 of key j of sequence s. */
-static float *key_at(const laid *l, const attn_input *view, int64_t s, int64_t j) {
+/* Element 0 of key j of sequence s, and how far the next one is. */
+static float *key_at(const laid *l, const attn_input *view, int64_t s, int64_t j, int64_t *dim) {
   const attn_lengths *lengths = &l->params.lengths;
   const attn_pages *g = &l->params.pages;
   int64_t batch = lengths->cu_seqlens_k ? 0 : s, slot = l->pad[s] + j;
@@ -199,23 +199,34 @@ static float *key_at(const laid *l, const attn_input *view, int64_t s, int64_t j
     batch = g->table[s * g->table_stride + slot / g->page_size % g->table_width];
     slot %= g->page_size;
   }
-  return (float *)(uintptr_t)view->data + batch * view->batch_stride + slot * view->row_stride;
+  int64_t at = slot * view->row_stride;
+  *dim = view->dim_stride;
+  if (view == &l->params.k && l->params.key_layout == ATTN_KEYS_INTERLEAVED) {
+    at = slot / 16 * 16 * l->r->head_size + slot % 16;
+    *dim = 16;
+  }
+  return (float *)(uintptr_t)view->data + batch * view->batch_stride + at;
 }
 
 static void fill_keys(laid *l, const attn_input *view, int which, int64_t dims) {
   for (int64_t s = 0; s < l->p.count; s++)
     for (int64_t j = l->kv_begin[s]; j < l->keys[s]; j++) {
-      float *key = key_at(l, view, s, j);
+      int64_t dim;
+      float *key = key_at(l, view, s, j, &dim);
       const int64_t n = j < l->r->prefix ? 0 : l->p.n[s];
       for (int64_t g = 0; g < l->r->kv_heads; g++)
         for (int64_t d = 0; d < dims; d++)
-          key[g * view->head_stride + d * view->dim_stride] = value(l->r, which, n, g, j, d);
+          key[g * view->head_stride + d * dim] = value(l->r, which, n, g, j, d);
     }
 }
 
 static void key_arrays(laid *l, int64_t batches, int64_t rows, draws *d) {
   attn_params *a = &l->params;
   array x = strides(batches, a->kv_heads, rows, a->head_size, d);
+  if (a->key_layout == ATTN_KEYS_INTERLEAVED) { /* of a page and head, all in one */
+    x = strides(batches, a->kv_heads, 1, rows * a->head_size, &(draws){0});
+    x.row = x.dim = -1; /* not used */
+  }
   a->k = input_of(array_new(l, &x, d), &x);
   x = strides(batches, a->kv_heads, rows, a->value_size, d);
   a->v = input_of(array_new(l, &x, d), &x);
@@ -293,6 +304,7 @@ static void lay_pages(laid *l, draws *d) {
   attn_pages *g = &a->pages;
   const bool rings = pick(d, 2);
   g->page_size = sizes[pick(d, 9)];
+  if (g->page_size % 16 == 0 && pick(d, 2)) a->key_layout = ATTN_KEYS_INTERLEAVED;
   g->table_width = 1;
   for (int64_t s = 0; s < l->p.count; s++) {
     const int64_t held = l->kv_begin[s] > 0 && rings ? l->keys[s] - l->kv_begin[s] : slots(l, s);
@@ -356,12 +368,13 @@ static void lay_mask(laid *l, draws *d) {
 static void describe(laid *l) {
   const attn_lengths *a = &l->params.lengths;
   const attn_pages *g = &l->params.pages;
-  snprintf(l->text, sizeof(l->text), "%lld of%s%s%s%s%s%s%s pages %lld x %lld of %lld%s",
+  snprintf(l->text, sizeof(l->text), "%lld of%s%s%s%s%s%s%s%s pages %lld x %lld of %lld%s",
            (long long)l->p.count, a->cu_seqlens_q ? " cu_q" : "", a->cu_seqlens_k ? " cu_k" : "",
            a->q_lens ? " q_lens" : "", a->kv_lens ? " kv_lens" : "",
            a->left_padding ? " left_padding" : "", a->kv_starts ? " kv_starts" : "",
-           g->table ? "" : " no", (long long)g->table_width, (long long)g->page_size,
-           (long long)g->num_pages, l->params.o.data == l->params.q.data ? " in place" : "");
+           l->params.key_layout ? " interleaved" : "", g->table ? "" : " no",
+           (long long)g->table_width, (long long)g->page_size, (long long)g->num_pages,
+           l->params.o.data == l->params.q.data ? " in place" : "");
 }
 
 void laid_make(laid *l, const ragged *r, const part *p, draws *d) {

@@ -262,6 +262,11 @@ static void bad_pages(void) {
   check_context("cu_seqlens_k beside pages");
   static const int32_t cu[] = {0, 2, 5};
   BAD_PAGE(l->cu_seqlens_k = cu, "cu_seqlens_k pages.table");
+  check_context("key layouts");
+  BAD_PAGE(p.params.key_layout = ATTN_KEYS_INTERLEAVED, "page_size 3; 16");
+  BAD_PAGE((p.params.key_layout = ATTN_KEYS_INTERLEAVED, g->table = NULL), "key_layout pages");
+  BAD_PAGE(p.params.key_layout = (attn_key_layout)2, "key_layout 2; attn_key_layout");
+  BAD_PAGE((p.params.key_layout = (attn_key_layout)-1, g->table = NULL), "key_layout -1;");
   problem_free(&p);
 }
 

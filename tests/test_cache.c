@@ -72,7 +72,16 @@ static float row_value(bool value, int64_t row, int64_t head, int64_t dim) {
 /* ---- the model ---- */
 
 static int64_t model_page_size(const bench *b) {
-  return b->config.has_pages ? b->config.page_size : b->config.capacity;
+  if (b->config.has_pages) return b->config.page_size;
+  return b->config.key_layout ? (b->config.capacity + 15) / 16 * 16 : b->config.capacity;
+}
+
+/* Element of k of a head's slot in a page. */
+static float *key_element(const bench *b, int64_t page, int64_t head, int64_t slot, int64_t dim) {
+  const int64_t size = b->kind->head_size;
+  float *keys = b->k + (page * b->kind->kv_heads + head) * model_page_size(b) * size;
+  if (!b->config.key_layout) return keys + slot * size + dim;
+  return keys + slot / 16 * 16 * size + dim * 16 + slot % 16;
 }
 
 /* Without pages there is one, whose number is 0. */
@@ -145,7 +154,7 @@ static bool slot_right(const bench *b, int64_t page, int64_t slot, int32_t row) 
   for (int64_t h = 0; h < k->kv_heads; h++) {
     const int64_t at = (page * k->kv_heads + h) * size + slot;
     for (int64_t d = 0; d < k->head_size; d++) {
-      if (b->k[at * k->head_size + d] != row_value(false, row, h, d)) return false;
+      if (*key_element(b, page, h, slot, d) != row_value(false, row, h, d)) return false;
     }
     for (int64_t d = 0; d < k->value_size; d++) {
       if (b->v[at * k->value_size + d] != row_value(true, row, h, d)) return false;
@@ -158,7 +167,7 @@ static void poison(bench *b, int64_t page, int64_t slot) {
   const cache_kind *k = b->kind;
   for (int64_t h = 0; h < k->kv_heads; h++) {
     const int64_t at = (page * k->kv_heads + h) * model_page_size(b) + slot;
-    for (int64_t d = 0; d < k->head_size; d++) b->k[at * k->head_size + d] = NAN;
+    for (int64_t d = 0; d < k->head_size; d++) *key_element(b, page, h, slot, d) = NAN;
     for (int64_t d = 0; d < k->value_size; d++) b->v[at * k->value_size + d] = NAN;
   }
 }
@@ -461,6 +470,7 @@ static void bench_begin(bench *b, const cache_kind *kind, uint64_t seed) {
   c.capacity = kind->capacity;
   c.has_window = kind->window > 0;
   c.window = kind->window;
+  c.has_key_layout = below(b, 2) == 0; /* by default interleaved where pages allow it */
   size_t bytes = 0;
   CHECK_OK(attn_cache_bytes(&c, &bytes));
   if (!kind->own_memory) {
@@ -472,6 +482,7 @@ static void bench_begin(bench *b, const cache_kind *kind, uint64_t seed) {
   CHECK_OK(attn_cache_create(&c, &b->cache));
   b->config = (attn_cache_config)ATTN_CACHE_CONFIG_INIT;
   CHECK_OK(attn_cache_get_config(b->cache, &b->config));
+  CHECK_INT(b->config.key_layout, !c.has_key_layout && c.page_size % 16 == 0);
   attn_params p = ATTN_PARAMS_INIT;
   CHECK_OK(attn_cache_view(b->cache, 1, NULL, NULL, 0, &p));
   b->k_count = (size_t)(p.pages.num_pages * p.k.batch_stride);

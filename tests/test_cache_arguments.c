@@ -113,6 +113,16 @@ static void configs(void) {
   c = small();
   c.has_num_threads = true;
   config_refused(&c, ATTN_INVALID_ARGUMENT, "num_threads is 0");
+  c = small();
+  c.has_key_layout = true;
+  c.key_layout = (attn_key_layout)7;
+  config_refused(&c, ATTN_INVALID_ARGUMENT, "key_layout is 7");
+  c.key_layout = ATTN_KEYS_INTERLEAVED;
+  c.has_pages = true;
+  c.num_pages = 4;
+  c.page_size = 24;
+  config_refused(&c, ATTN_INVALID_ARGUMENT,
+                 "page_size is 24; interleaved keys need a multiple of 16");
   /* Products beyond 64 bits, in each of the arrays. */
   c = small();
   c.capacity = c.kv_heads = INT32_MAX;
@@ -161,6 +171,7 @@ static void resolved(void) {
   CHECK_OK(attn_cache_get_config(cache, &got));
   CHECK(got.has_capacity && got.has_value_size && got.has_num_threads && !got.has_window);
   CHECK_INT(got.capacity, 15);
+  CHECK(got.has_key_layout && got.key_layout == ATTN_KEYS_IN_ROWS);
   CHECK_INT(got.value_size, SIZE);
   CHECK(got.num_threads >= 1);
   attn_cache_destroy(cache);
@@ -326,7 +337,7 @@ static void views(void) {
   p.value_size = SIZE;
   CHECK(memcmp(&p, &before, sizeof(p)) == 0);
   p.head_size = 0;
-  p.struct_size = offsetof(attn_params, pages);
+  p.struct_size = offsetof(attn_params, key_layout); /* could not say how keys lie */
   REFUSED(attn_cache_view(cache, 1, NULL, NULL, 0, &p), ATTN_INVALID_ARGUMENT, "struct_size");
   p.struct_size = sizeof(p);
   REFUSED(attn_cache_view(cache, -1, NULL, NULL, 0, &p), ATTN_INVALID_ARGUMENT, "batch is -1");

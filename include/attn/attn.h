@@ -239,6 +239,19 @@ typedef struct attn_pages {
   int64_t num_pages;    /**< in k and v */
 } attn_pages;
 
+/** How the keys of a page lie; values always lie in rows. Values are pinned. */
+typedef enum attn_key_layout {
+  ATTN_KEYS_IN_ROWS = 0,
+  /** 16 keys side by side: element (slot, dim) of a head of a page lies at
+   *
+   *      slot / 16 * 16 * head_size + dim * 16 + slot % 16.
+   *
+   *  Queries of few rows, as in decode, then compute with keys as they come instead of transposing them: a
+   *  cache's own layout (cache.h). Slots of a group of 16 that hold no key must exist, since they are loaded together with
+   *  those that do; no result depends on what is in them. */
+  ATTN_KEYS_INTERLEAVED = 1
+} attn_key_layout;
+
 /** One attention problem. Initialise with ::ATTN_PARAMS_INIT, then set what differs.
  *
  *      o[i] = sum_j w_ij v[j],   w_ij = exp(s_ij - lse_i),   s_ij = scale * (q[i] . k[j]),
@@ -291,6 +304,10 @@ typedef struct attn_params {
 
   attn_lengths lengths; /**< default: every sequence has q_len rows and kv_len keys */
   attn_pages pages;     /**< default: none */
+
+  /** Default ::ATTN_KEYS_IN_ROWS. Keys are interleaved in pages only, of a multiple of 16 slots; the row and
+   *  dim strides of k are then not used. */
+  attn_key_layout key_layout;
 } attn_params;
 
 #define ATTN_PARAMS_INIT                                                                           \

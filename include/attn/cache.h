@@ -66,6 +66,11 @@ typedef struct attn_cache_config {
   size_t memory_size;
   bool has_num_threads; /**< false: attn_default_threads() */
   int32_t num_threads;  /**< 1 ... 1024 */
+
+  /** Default: ::ATTN_KEYS_INTERLEAVED, the fastest to read, without pages or with `page_size` a multiple of 16; others
+   *  can only have ::ATTN_KEYS_IN_ROWS. Without pages, interleaved keys round a sequence's memory up to 16 slots. */
+  bool has_key_layout;
+  attn_key_layout key_layout;
 } attn_cache_config;
 
 #define ATTN_CACHE_CONFIG_INIT {.struct_size = sizeof(attn_cache_config)}
