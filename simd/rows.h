@@ -200,7 +200,8 @@ static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, con
     while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
     part->add(weights, v + d, v_row, n, sums + d, w->value_row);
     d += part->vectors * V_LANES;
-    stage_pace(&w->stage, take * part->vectors * n);
+    /* Half a cycle for each product, two for each load from the second level. */
+    stage_pace(&w->stage, (take + 4) * part->vectors * n);
   }
   for (int64_t r = 0; r < take && d < size; r++) {
     row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
