@@ -55,7 +55,7 @@ static float *draw(float *out, int64_t n, uint64_t stream, double deviation) {
 
 /* Pages of all sequences. */
 static int64_t pages_of(const perf_workload *w) {
-  return w->page_size ? w->batch * ((w->kv_len + w->page_size - 1) / w->page_size) : 0;
+  return w->batch * ((w->kv_len + perf_page_size(w) - 1) / perf_page_size(w));
 }
 
 /* Lengths of the sequences, and their pages in the order of a shuffled deck (Fisher and Yates). */
@@ -80,11 +80,11 @@ static bool prepare_lengths(const perf_workload *w) {
 }
 
 static bool prepare_attention(const perf_workload *w) {
-  int64_t slots = w->page_size ? pages_of(w) * w->page_size : w->batch * w->kv_len;
+  bool cached = w->kind == PERF_CACHED;
+  int64_t slots = cached ? pages_of(w) * perf_page_size(w) : w->batch * w->kv_len;
   int64_t nq = perf_rows(w) * w->heads * w->head_size;
   int64_t nkv = slots * w->kv_heads * w->head_size;
   size_t bytes = sizeof(float) * (size_t)(2 * nq + 2 * nkv);
-  bool cached = w->kind == PERF_CACHED;
   if (cached && !prepare_lengths(w)) return false;
   kept.memory = cached ? perf_allocate(bytes) : malloc(bytes);
   if (!kept.memory) return false;
@@ -141,17 +141,15 @@ static void set_layout(attn_params *p, const perf_workload *w) {
   p->o = (attn_output){kept.o, w->q_len * q_row, d, q_row, 1};
   p->k = (attn_input){kept.k, w->kv_len * kv_row, d, kv_row, 1};
   if (w->kind == PERF_CACHED) {
-    int64_t slots = w->page_size ? w->page_size : w->kv_len;
+    int64_t slots = perf_page_size(w), pages = pages_of(w), width = pages / w->batch;
     p->k = (attn_input){kept.k, slots * kv_row, slots * d, d, 1};
     p->lengths.kv_lens = kept.kv_lens;
     if (w->chunk) {
       p->q_len = perf_rows(w);
       p->lengths.cu_seqlens_q = kept.cu_seqlens_q;
     }
-    if (w->page_size) {
-      int64_t pages = pages_of(w), width = pages / w->batch;
-      p->pages = (attn_pages){kept.table, width, width, w->page_size, pages};
-    }
+    p->pages = (attn_pages){kept.table, width, width, slots, pages};
+    p->key_layout = w->rows ? ATTN_KEYS_IN_ROWS : ATTN_KEYS_INTERLEAVED;
   }
   p->v = p->k;
   p->v.data = kept.v;

@@ -28,18 +28,20 @@ static void softmax(double *s, int64_t n) {
   for (int64_t j = 0; j < n; j++) s[j] /= sum;
 }
 
-/* Where the key is, in floats from the first. */
-static int64_t key_offset(const perf_workload *w, const int32_t *table, int64_t n, int64_t kv_head,
+/* Where a row of v is, in floats from the first; of k too, where it lies in rows. */
+static int64_t row_offset(const perf_workload *w, const int32_t *table, int64_t n, int64_t kv_head,
                           int64_t key) {
-  int64_t block = n, size = w->kv_len; /* (kv_head, slot, dim) */
   if (w->kind != PERF_CACHED) return ((n * w->kv_len + key) * w->kv_heads + kv_head) * w->head_size;
-  if (w->page_size) {
-    int64_t width = (w->kv_len + w->page_size - 1) / w->page_size;
-    size = w->page_size;
-    block = table[n * width + key / size];
-    key %= size;
-  }
-  return ((block * w->kv_heads + kv_head) * size + key) * w->head_size;
+  int64_t size = perf_page_size(w), width = (w->kv_len + size - 1) / size;
+  int64_t page = table[n * width + key / size]; /* (kv_head, slot, dim) */
+  return ((page * w->kv_heads + kv_head) * size + key % size) * w->head_size;
+}
+
+/* The same of an element of k. */
+static int64_t key_offset(const perf_workload *w, const int32_t *table, int64_t n, int64_t kv_head,
+                          int64_t key, int64_t dim) {
+  if (w->kind != PERF_CACHED || w->rows) return row_offset(w, table, n, kv_head, key) + dim;
+  return row_offset(w, table, n, kv_head, key / 16 * 16) + dim * 16 + key % 16;
 }
 
 /* Row `row`, the last of sequence n. */
@@ -49,15 +51,15 @@ static bool attention_head_is_right(const perf_workload *w, const perf_arrays *a
   int64_t kv_head = head / (w->heads / w->kv_heads), last = (row * w->heads + head) * d;
   double *right = s + w->kv_len;
   for (int64_t j = 0; j < keys; j++) {
-    const float *key = a->k + key_offset(w, a->table, n, kv_head, j);
     s[j] = 0;
-    for (int64_t i = 0; i < d; i++) s[j] += (double)a->q[last + i] * (double)key[i];
+    for (int64_t i = 0; i < d; i++)
+      s[j] += (double)a->q[last + i] * (double)a->k[key_offset(w, a->table, n, kv_head, j, i)];
     s[j] /= sqrt((double)d);
   }
   softmax(s, keys);
   for (int64_t i = 0; i < d; i++) right[i] = 0;
   for (int64_t j = 0; j < keys; j++) {
-    const float *value = a->v + key_offset(w, a->table, n, kv_head, j);
+    const float *value = a->v + row_offset(w, a->table, n, kv_head, j);
     for (int64_t i = 0; i < d; i++) right[i] += s[j] * (double)value[i];
   }
   return row_is_right(right, a->o + last, d);

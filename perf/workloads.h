@@ -5,10 +5,11 @@
 #ifndef ATTN_PERF_WORKLOADS_H
 #define ATTN_PERF_WORKLOADS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* PERF_CACHED is attention to keys and values that lie as in a cache, (sequence, kv_head, slot, dim) or in
- * pages of (kv_head, slot, dim), which few queries read: decode, or with it a chunk of a prompt. */
+/* PERF_CACHED is attention to keys and values that lie as in an attn_cache, in pages or, without, in one page for each
+ * sequence, which few queries read: decode, or with it a chunk of a prompt. */
 typedef enum perf_kind { PERF_ATTENTION, PERF_LAYER, PERF_CACHED } perf_kind;
 
 typedef struct perf_workload {
@@ -22,6 +23,7 @@ typedef struct perf_workload {
   int64_t page_size; /* 0: no pages */
   int64_t
       chunk; /* not 0: the first sequence has so many rows, kv_len keys, and no part in `least` */
+  bool rows; /* keys in rows, as plain arrays have them; else interleaved */
 } perf_workload;
 
 extern const perf_workload perf_workloads[];
@@ -33,6 +35,8 @@ typedef struct perf_sequence {
 
 /* The n-th of the batch. */
 perf_sequence perf_sequence_of(const perf_workload *workload, int64_t n);
+/* Slots of its pages; without pages, of the one that each sequence has. */
+int64_t perf_page_size(const perf_workload *workload);
 /* Query rows of all sequences, which lie one behind the other as (row, head, dim). */
 int64_t perf_rows(const perf_workload *workload);
 

@@ -70,7 +70,10 @@ static const char *forms(const char *kind) {
     more = "\t(B,T,H,D)";
   } else if (!strcmp(kind, "paged")) {
     first = "pages";
-    more = "\tcontiguous";
+    more = "\tpages, keys in rows\tcontiguous";
+  } else if (strcmp(kind, "layer") && strcmp(kind, "linear")) {
+    first = "cache";
+    more = "\tcache, keys in rows";
   }
   snprintf(text, sizeof text, "%s%s", first, more);
   bool narrower = false;
@@ -157,27 +160,28 @@ static const char *prepare_attention(const worker_case *c) {
   return NULL;
 }
 
-/* k or v, (B,Hkv,S,D), as a cache would hold it, in pages where there is a table. */
-static bool move_to_cache(float **array, const attn_params *p) {
+/* k or v, (B,Hkv,S,D), in pages as an attn_cache would hold it. */
+static bool move_to_cache(float **array, const attn_params *p, bool interleaved) {
   const attn_pages *pages = &p->pages;
-  int64_t d = p->head_size, heads = p->kv_heads, keys = p->kv_len;
-  size_t bytes = (size_t)(p->batch * heads * keys * d) * sizeof(float);
-  float *moved = perf_allocate(bytes);
+  int64_t d = p->head_size, heads = p->kv_heads, keys = p->kv_len, size = pages->page_size;
+  float *moved = perf_allocate((size_t)(p->batch * heads * keys * d) * sizeof(float));
   if (!moved) return false;
-  if (!pages->table) memcpy(moved, *array, bytes);
-  for (int64_t i = 0; pages->table && i < heads * keys; i++) {
-    int64_t head = i / keys, key = i % keys, size = pages->page_size;
-    int64_t slot = (pages->table[key / size] * heads + head) * size + key % size;
-    memcpy(moved + slot * d, *array + i * d, (size_t)d * sizeof(float));
+  for (int64_t i = 0; i < p->batch * heads * keys; i++) {
+    int64_t n = i / keys / heads, head = i / keys % heads, key = i % keys, slot = key % size;
+    int64_t page = pages->table[n * pages->table_stride + key / size];
+    float *to = moved + (page * heads + head) * size * d;
+    for (int64_t j = 0; j < d; j++)
+      to[interleaved ? slot / 16 * 16 * d + j * 16 + slot % 16 : slot * d + j] =
+          (*array)[i * d + j];
   }
   free(*array);
   *array = moved;
   return true;
 }
 
-/* The pages of one sequence, in the order of a shuffled deck (Fisher and Yates), the same every time. */
+/* The pages of all sequences, in the order of a shuffled deck (Fisher and Yates), the same every time. */
 static bool make_table(attn_params *p, int64_t size) {
-  int64_t count = p->kv_len / size;
+  int64_t width = p->kv_len / size, count = p->batch * width;
   now->table = malloc(sizeof *now->table * (size_t)count);
   if (!now->table) return false;
   uint32_t state = 2026;
@@ -187,7 +191,7 @@ static bool make_table(attn_params *p, int64_t size) {
     if (other < i) now->table[i] = now->table[other];
     now->table[other] = (int32_t)i;
   }
-  p->pages = (attn_pages){now->table, count, count, size, count};
+  p->pages = (attn_pages){now->table, width, width, size, count};
   return true;
 }
 
@@ -196,19 +200,22 @@ static bool make_table(attn_params *p, int64_t size) {
 static const char *prepare_cached(const worker_case *c) {
   int64_t b = c->size[0], h = c->size[1], kv = c->size[2], s = c->size[3], d = c->size[4];
   bool ragged = !strcmp(c->kind, "ragged"), paged = strstr(c->form, "pages");
+  int64_t page = paged ? c->size[5] : s; /* a cache without pages has one for each sequence */
+  bool interleaved = !strstr(c->form, "rows") && page % 16 == 0;
   if (!read_input(0, "q", b * h * d) || !read_input(1, "k", b * kv * s * d) ||
       !read_input(2, "v", b * kv * s * d) || !make_output(b * h * d))
     return no_input;
-  if (paged && (b != 1 || s % c->size[5])) return "pages are for one sequence of whole pages";
+  if (s % page) return "keys must fill their pages";
   attn_params p = ATTN_PARAMS_INIT;
   p.batch = b, p.q_heads = h, p.kv_heads = kv, p.q_len = 1, p.kv_len = s;
   p.head_size = p.value_size = d;
-  if (paged && !make_table(&p, c->size[5])) return no_input;
-  if (!move_to_cache(&now->input[1], &p) || !move_to_cache(&now->input[2], &p)) return no_input;
-  int64_t span = paged ? c->size[5] : s; /* slots of a head that lie together */
+  if (!make_table(&p, page) || !move_to_cache(&now->input[1], &p, interleaved) ||
+      !move_to_cache(&now->input[2], &p, false))
+    return no_input;
+  if (interleaved) p.key_layout = ATTN_KEYS_INTERLEAVED;
   p.q = view(now->input[0], h, 1, d, false);
-  p.k = view(now->input[1], kv, span, d, false);
-  p.v = view(now->input[2], kv, span, d, false);
+  p.k = view(now->input[1], kv, page, d, false);
+  p.v = view(now->input[2], kv, page, d, false);
   p.o = (attn_output){now->output, h * d, d, d, 1};
   now->lengths = malloc(sizeof *now->lengths * (size_t)b);
   if (!now->lengths) return no_input;
