@@ -9,8 +9,9 @@
  * attn_cache_view() the sequences concerned into an ::attn_params, attn_forward() their queries.
  * Results have the bits of one call over plain arrays, however the tokens came in.
  *
- * Memory is pages of `page_size` slots, each an array (kv_head, slot, dim) of keys and one of values; key j of
- * a sequence lies in slot j % page_size of the page that the sequence's table names for j / page_size.
+ * Memory is pages of `page_size` slots, each an array (kv_head, slot, dim) of keys, by default with 16 of them
+ * interleaved (::attn_key_layout), and one of values; key j of a sequence lies in slot j % page_size of the page that
+ * the sequence's table names for j / page_size.
  * Pages are shared by sequences that were forked from each other, and copied before one of them writes
  * (copy on write). Without pages ("contiguous") every sequence has one page of `capacity` slots.
  *
@@ -146,8 +147,8 @@ ATTN_API attn_status attn_cache_get_usage(const attn_cache *cache, attn_cache_us
 /** What the cache was created with, every optional value resolved. */
 ATTN_API attn_status attn_cache_get_config(const attn_cache *cache, attn_cache_config *config);
 
-/** Writes into `params` where the keys of `batch` sequences are: batch, kv_heads, kv_len, k, v, pages, kv_lens
- *  and kv_starts, none of the other lengths for keys, and head_size and value_size where they are 0
+/** Writes into `params` where the keys of `batch` sequences are: batch, kv_heads, kv_len, k, v, pages, key_layout,
+ *  kv_lens and kv_starts, none of the other lengths for keys, and head_size and value_size where they are 0
  *  (others must fit). The rest is the caller's: q, o, q_heads, and q_len (or q_lens, cu_seqlens_q),
  *  to be set before, since sequences whose keys have begun to leave their window can
  *  be attended to by one row only.
