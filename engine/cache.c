@@ -74,21 +74,25 @@ static attn_status resolve_lengths(attn_cache_config *c) {
   return attn_check_extent("capacity", c->capacity, c->has_window ? c->window : 1, ATTN_MAX_EXTENT);
 }
 
-/* Slots of a page in which keys may be interleaved. Without pages the one page of a sequence is made so, if that is
- * possible. */
-static int64_t interleaved_size(const attn_cache_config *c) {
-  const int64_t whole = (c->capacity + ATTN_KEY_GROUP - 1) / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+/* Without pages the one page of a sequence is made so long that its last group is whole. */
+static int64_t slots_of_page(const attn_cache_config *c) {
   if (c->has_pages) return c->page_size;
-  return whole <= ATTN_MAX_EXTENT ? whole : c->capacity;
+  return c->key_layout == ATTN_KEYS_INTERLEAVED ? attn_whole_groups(c->capacity) : c->capacity;
 }
 
-static attn_status resolve_layout(attn_cache_config *c) {
-  const int64_t size = interleaved_size(c);
+/* `known`: the caller's struct has the choice at all. */
+static attn_status resolve_layout(attn_cache_config *c, bool known) {
+  const bool fits = attn_whole_groups(c->capacity) <= ATTN_MAX_EXTENT;
+  const bool can = c->has_pages ? c->page_size % ATTN_KEY_GROUP == 0 : fits;
   if (!c->has_key_layout) {
-    c->key_layout = size % ATTN_KEY_GROUP == 0 ? ATTN_KEYS_INTERLEAVED : ATTN_KEYS_IN_ROWS;
+    c->key_layout = known && can ? ATTN_KEYS_INTERLEAVED : ATTN_KEYS_IN_ROWS;
   }
   c->has_key_layout = true;
-  return attn_check_key_layout(c->key_layout, true, size);
+  if (c->key_layout == ATTN_KEYS_INTERLEAVED && !c->has_pages) {
+    return attn_check_extent("capacity of interleaved keys", c->capacity, 1,
+                             ATTN_MAX_EXTENT / ATTN_KEY_GROUP * ATTN_KEY_GROUP);
+  }
+  return attn_check_key_layout(c->key_layout, true, c->page_size);
 }
 
 static attn_status resolve(const attn_cache_config *given, attn_cache_config *c) {
@@ -103,7 +107,10 @@ static attn_status resolve(const attn_cache_config *given, attn_cache_config *c)
   status = attn_check_extent("value_size", c->value_size, 1, ATTN_MAX_HEAD_SIZE);
   if (!status) status = attn_check_extent("max_sequences", c->max_sequences, 1, ATTN_MAX_EXTENT);
   if (!status) status = resolve_lengths(c);
-  if (!status) status = resolve_layout(c);
+  if (!status) {
+    const size_t whole = offsetof(attn_cache_config, key_layout) + sizeof(c->key_layout);
+    status = resolve_layout(c, given->struct_size >= whole);
+  }
   if (!status) status = attn_check_threads(c->has_num_threads, c->num_threads, &c->num_threads);
   c->has_num_threads = true;
   return status;
@@ -134,8 +141,7 @@ static size_t place(size_t *bytes, bool *fits, size_t a, size_t b, size_t size) 
 /* Derives the shape, and where in `memory` (NULL: not yet known) the arrays lie. */
 static attn_status lay_out(attn_cache *cache, char *memory) {
   const attn_cache_config *c = &cache->config;
-  cache->page_size = c->has_pages ? c->page_size : c->capacity;
-  if (c->key_layout == ATTN_KEYS_INTERLEAVED) cache->page_size = interleaved_size(c);
+  cache->page_size = slots_of_page(c);
   cache->num_pages = c->has_pages ? c->num_pages : c->max_sequences;
   cache->table_width = table_width(c);
   const size_t sequences = (size_t)c->max_sequences, pages = (size_t)cache->num_pages;
@@ -318,13 +324,17 @@ static attn_status check_size(const char *name, int64_t given, int64_t ours) {
                    ours);
 }
 
+#define KEY_LAYOUT_END (offsetof(attn_params, key_layout) + sizeof(attn_key_layout))
+
 static attn_status check_view(const attn_cache *cache, int64_t batch, const int32_t *sequences,
                               const attn_params *p) {
   attn_status status = attn_cache_check_handle(cache);
   if (status) return status;
   if (!p) return attn_fail(ATTN_INVALID_ARGUMENT, "params is NULL; it must point to a struct");
   /* As much of it as a view writes: structs of older callers may end there. */
-  const size_t written = offsetof(attn_params, key_layout) + sizeof(p->key_layout);
+  const size_t written = cache->config.key_layout == ATTN_KEYS_INTERLEAVED
+                             ? KEY_LAYOUT_END
+                             : offsetof(attn_params, pages) + sizeof(p->pages);
   if (p->struct_size < written) {
     return attn_fail(
         ATTN_INVALID_ARGUMENT,
@@ -401,7 +411,7 @@ attn_status attn_cache_view(const attn_cache *cache, int64_t batch, const int32_
   p->pages.table_stride = p->pages.table_width = cache->table_width;
   p->pages.page_size = cache->page_size;
   p->pages.num_pages = cache->num_pages;
-  p->key_layout = c->key_layout;
+  if (p->struct_size >= KEY_LAYOUT_END) p->key_layout = c->key_layout;
   if (copy) {
     copy_tables(cache, batch, sequences, room, p);
   } else {

@@ -285,11 +285,11 @@ static void copy_page(void *user, int64_t task, int32_t runner) {
   const int64_t to = *entry(c, s, written(c, s, 1).begin);
   int64_t slots = length < c->page_size ? length : c->page_size; /* all of a ring that is full */
   if (c->config.has_pages) slots = length % c->page_size;
-  if (interleaved(c)) slots = (slots + ATTN_KEY_GROUP - 1) / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+  const int64_t key_slots = interleaved(c) ? attn_whole_groups(slots) : slots;
   const int64_t k_head = c->page_size * c->config.head_size;
   const int64_t v_head = c->page_size * c->config.value_size;
   memcpy(c->k + to * c->k_page + head * k_head, c->k + from * c->k_page + head * k_head,
-         (size_t)(slots * c->config.head_size) * sizeof(float));
+         (size_t)(key_slots * c->config.head_size) * sizeof(float));
   memcpy(c->v + to * c->v_page + head * v_head, c->v + from * c->v_page + head * v_head,
          (size_t)(slots * c->config.value_size) * sizeof(float));
 }
@@ -298,9 +298,9 @@ static void copy_page(void *user, int64_t task, int32_t runner) {
 static void interleave_rows(float *keys, int64_t slot, const float *from, int64_t row, int64_t dim,
                             int64_t size, int64_t rows) {
   for (int64_t n; rows > 0; rows -= n, slot += n, from += n * row) {
-    const int64_t in_group = slot % ATTN_KEY_GROUP;
-    float *to = keys + (slot - in_group) * size + in_group;
-    n = ATTN_KEY_GROUP - in_group < rows ? ATTN_KEY_GROUP - in_group : rows;
+    const int64_t room = ATTN_KEY_GROUP - slot % ATTN_KEY_GROUP;
+    float *to = keys + attn_interleaved_at(slot, size);
+    n = room < rows ? room : rows;
     for (int64_t d = 0; d < size; d++, to += ATTN_KEY_GROUP) {
       for (int64_t i = 0; i < n; i++) to[i] = from[i * row + d * dim];
     }

@@ -149,7 +149,7 @@ static void set_layout(attn_params *p, const perf_workload *w) {
       p->lengths.cu_seqlens_q = kept.cu_seqlens_q;
     }
     p->pages = (attn_pages){kept.table, width, width, slots, pages};
-    p->key_layout = w->rows ? ATTN_KEYS_IN_ROWS : ATTN_KEYS_INTERLEAVED;
+    p->key_layout = w->keys_in_rows ? ATTN_KEYS_IN_ROWS : ATTN_KEYS_INTERLEAVED;
   }
   p->v = p->k;
   p->v.data = kept.v;

@@ -40,7 +40,7 @@ static int64_t row_offset(const perf_workload *w, const int32_t *table, int64_t 
 /* The same of an element of k. */
 static int64_t key_offset(const perf_workload *w, const int32_t *table, int64_t n, int64_t kv_head,
                           int64_t key, int64_t dim) {
-  if (w->kind != PERF_CACHED || w->rows) return row_offset(w, table, n, kv_head, key) + dim;
+  if (w->kind != PERF_CACHED || w->keys_in_rows) return row_offset(w, table, n, kv_head, key) + dim;
   return row_offset(w, table, n, kv_head, key / 16 * 16) + dim * 16 + key % 16;
 }
 

@@ -163,7 +163,7 @@ static void print_help(void) {
     if (w->kind == PERF_CACHED && w->least) printf(", S %d to %d", (int)w->least, (int)w->kv_len);
     if (w->kind == PERF_CACHED && !w->least) printf(", S %d", (int)w->kv_len);
     if (w->page_size) printf(", pages of %d", (int)w->page_size);
-    if (w->rows) printf(", keys in rows");
+    if (w->keys_in_rows) printf(", keys in rows");
     if (w->kind == PERF_LAYER) printf(", d_model %d", (int)w->d_model);
     puts("");
   }

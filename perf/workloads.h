@@ -23,7 +23,7 @@ typedef struct perf_workload {
   int64_t page_size; /* 0: no pages */
   int64_t
       chunk; /* not 0: the first sequence has so many rows, kv_len keys, and no part in `least` */
-  bool rows; /* keys in rows, as plain arrays have them; else interleaved */
+  bool keys_in_rows; /* as plain arrays have them; else interleaved */
 } perf_workload;
 
 extern const perf_workload perf_workloads[];

@@ -134,6 +134,11 @@ V_INLINE void scores_run(const int from, const float *const left[V_ROWS], int64_
   }
 FROM_EACH(SCORES_RUN)
 
+/* Terms of the run from d on. */
+static int64_t run_terms(int64_t size, int64_t d) {
+  return size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+}
+
 typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
                           int64_t n, bool join, float *scores, int64_t row, float *top);
 static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
@@ -141,7 +146,7 @@ static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
 static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const float *query,
                         int64_t size, float *scores, float *top) {
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
-    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    const int64_t n = run_terms(size, d);
     scores_run_from[from](left, step, query, n, d > 0, scores, V_TILE, d + n == size ? top : NULL);
     for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
     query += n * V_TILE;
@@ -155,11 +160,10 @@ V_INLINE int64_t key_rows(const float *left[V_ROWS], const key_block *block, int
     tile_rows(left, block->k + key * block->k_row, block->k_row, rows);
     return block->k_dim;
   }
-  const int64_t in_group = key % ATTN_KEY_GROUP;
-  tile_rows(left, block->k + (key - in_group) * block->k_row + in_group, 1, rows);
+  tile_rows(left, block->k + attn_interleaved_at(key, block->k_row), 1, rows);
   return ATTN_KEY_GROUP;
 }
-_Static_assert(ATTN_KEY_GROUP % V_ROWS == 0, "the keys of a tile are of one group");
+_Static_assert(ATTN_KEY_GROUP % V_ROWS == 0, "groups are whole tiles of keys");
 
 /* Scores of a block, and in t->block_max their maximum over visible keys. */
 static void scores_block(const work *w, tile *t, const view *see, key_block *block) {

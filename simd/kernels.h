@@ -24,6 +24,16 @@ enum {
  * One line of memory, and whole vectors of every instruction set. */
 enum { ATTN_KEY_GROUP = 16 };
 
+/* Where dim 0 of a slot is, from slot 0; dims are ATTN_KEY_GROUP apart. */
+static inline int64_t attn_interleaved_at(int64_t slot, int64_t head_size) {
+  return slot / ATTN_KEY_GROUP * ATTN_KEY_GROUP * head_size + slot % ATTN_KEY_GROUP;
+}
+
+/* So many slots, up to the end of the last one's group. */
+static inline int64_t attn_whole_groups(int64_t slots) {
+  return (slots + ATTN_KEY_GROUP - 1) / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+}
+
 /* Fills keep[j * key_stride + i * lane_stride], for keys key + j, j < keys, and lanes lane + i, i < lanes,
  * with 0 where the weight is dropped and 1 where it is kept. */
 typedef void (*attn_dropout_fn)(const void *user, int64_t lane, int64_t lanes, int64_t lane_stride,
@@ -54,8 +64,8 @@ typedef struct attn_attention_task {
   int64_t q_head, q_row, q_dim;
   const float *k; /* key 0; with pages, slot 0 of page 0 */
   int64_t k_row, k_dim;
-  bool
-      k_interleaved; /* in pages: of every ATTN_KEY_GROUP slots. k_row = head_size, k_dim = 1 tell where groups lie */
+  /* In pages: keys of every ATTN_KEY_GROUP slots side by side. k_row = head_size and k_dim = 1 tell where groups lie. */
+  bool k_interleaved;
   const float *v;
   int64_t v_row, v_dim;
   const int32_t *table; /* the sequence's pages; NULL: keys are k_row apart from first to last */

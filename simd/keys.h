@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Copyright 2026 The attn authors */
 
-/* Where keys and values lie: the only place that addresses them. Part of attention.c. */
+/* Where keys and values lie: strides, pages, groups of interleaved keys, copies. Part of attention.c. */
 #ifndef ATTN_SIMD_KEYS_H
 #define ATTN_SIMD_KEYS_H
 
@@ -74,11 +74,6 @@ static bool groups_aligned(const attn_attention_task *task) {
   return task->k_interleaved && task->slot % ATTN_KEY_GROUP == 0;
 }
 
-/* Up to a whole number of groups. */
-static int64_t whole_groups(int64_t keys) {
-  return (keys + ATTN_KEY_GROUP - 1) / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
-}
-
 /* Interleaved keys of the block as rows, one by one: for groups that do not begin where the block does. */
 static void block_rows(const attn_attention_task *task, const key_block *b, float *near) {
   const int64_t size = task->head_size;
@@ -94,7 +89,7 @@ static void block_copy(const attn_attention_task *task, key_block *b, bool value
   const int64_t size = values ? task->value_size : task->head_size;
   const int64_t row = values ? task->v_row : task->k_row, dim = values ? task->v_dim : task->k_dim;
   const bool groups = !values && b->interleaved;
-  const int64_t end = groups ? whole_groups(b->keys) : b->keys;
+  const int64_t end = groups ? attn_whole_groups(b->keys) : b->keys;
   if (values) near += ATTN_KEY_BLOCK * task->head_size;
   if (!values && task->k_interleaved && !groups) {
     block_rows(task, b, near);
@@ -126,6 +121,7 @@ static key_block block_begin(const attn_attention_task *task, float *near, int64
                  .k_dim = task->k_dim,
                  .v_row = task->v_row,
                  .v_dim = task->v_dim,
+                 /* Tiles of keys start at `begin`, and none may be of two groups. */
                  .interleaved = groups_aligned(task) && begin % ATTN_KEY_GROUP == 0,
                  .ahead = key + keys};
   if (!torn) {

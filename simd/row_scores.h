@@ -8,7 +8,7 @@
 #include "block.h"
 #include "stage.h"
 
-/* Measured on Zen 3, AVX2, 24 lanes a tile. From a cache, 9 rows are 1.2 times as fast as in a tile, 12 the same, 16,
+/* Measured on Zen 3, AVX2, 24 lanes a tile, keys in rows. From a cache, 9 rows are 1.2 times as fast as in a tile, 12 the same, 16,
  * two of a tile's three vectors, 0.9. From memory and in pages, which this kernel reads where they lie, 12 are 1.3 times as
  * fast, 16 the same. Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %. Transposing for the register tile pays
  * from 4 rows on (3: 5 % slower, 4: the same to 10 % faster, 8: 15 %). */
@@ -127,15 +127,18 @@ _Static_assert(V_ROWS % 4 == 0, "scores of three rows have room for a fourth");
 ROW_SCORES(4, 2)
 ROW_SCORES(4, 1)
 
+/* Rows whose scores are computed together: 4, 2 or 1 of those left, three as four. */
+static int64_t scores_taken(int64_t left) { return left > 2 ? 4 : left; }
+
 /* Few rows, of which three are taken for four: several groups of keys together, or one. */
 static void scores_direct(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
   static const row_scores_fn by_rows[3][2] = {{row_scores_1_1, row_scores_1_4},
                                               {row_scores_2_1, row_scores_2_4},
                                               {row_scores_4_1, row_scores_4_2}};
   const int64_t size = w->task->head_size;
-  const int kind = w->rows > 2 ? 2 : (int)w->rows - 1, together = kind == 2 ? 2 : 4;
+  const int kind = (int)scores_taken(w->rows) / 2, together = kind == 2 ? 2 : 4;
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
-    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    const int64_t n = run_terms(size, d);
     for (int g = 0, step; g < groups; g += step) {
       const bool several = groups - g >= together;
       step = several ? together : 1;
@@ -150,7 +153,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
   const int64_t size = w->task->head_size;
   const int from = V_QUERIES - groups; /* the last vectors of the tile */
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
-    const int64_t n = size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
+    const int64_t n = run_terms(size, d);
     int64_t c = 0;
     for (; c + V_COLUMNS <= n; c += V_COLUMNS) {
       for (int g = 0; g < groups; g++) {
@@ -202,7 +205,7 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
     strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
     V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
     V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
-    stage_step(&w->stage, false); /* in about the time that memory takes */
+    stage_pace(&w->stage, rows, vectors * STEP);
   }
   strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
   V_UNROLL for (int r = 0; r < rows; r++) {
@@ -230,26 +233,23 @@ GROUP_SCORES(1)
 GROUP_SCORES(2)
 GROUP_SCORES(4)
 
-/* Rows that are computed together: 4, 2 or 1 of those left, three as four. */
-static int64_t rows_taken(int64_t left) { return left > 2 ? 4 : left; }
-
 /* A run of interleaved keys, from the start of a group on. The last group's other slots exist, and nothing
  * depends on what they hold. */
-static void scores_groups(row_work *w, const float *k, int64_t k_row, int64_t keys, float *scores) {
+static void scores_groups(row_work *w, const float *k, int64_t keys, float *scores) {
   static const group_scores_fn by_rows[3][2] = {{group_scores_1_one, group_scores_1_some},
                                                 {group_scores_2_one, group_scores_2_some},
                                                 {group_scores_4_one, group_scores_4_some}};
   static const int together[3] = {GROUPS_TOGETHER(1), GROUPS_TOGETHER(2), GROUPS_TOGETHER(4)};
-  const int64_t size = w->task->head_size, groups = whole_groups(keys) / ATTN_KEY_GROUP;
+  const int64_t size = w->task->head_size, groups = attn_whole_groups(keys) / ATTN_KEY_GROUP;
   for (int64_t r = 0, take; r < w->rows; r += take) {
-    take = rows_taken(w->rows - r);
+    take = scores_taken(w->rows - r);
     const int64_t kind = take / 2;
     for (int64_t g = 0, step; g < groups; g += step) {
       const bool several = groups - g >= together[kind];
       step = several ? together[kind] : 1;
       for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
-        by_rows[kind][several](w, r, k + g * ATTN_KEY_GROUP * k_row, d,
-                               clamp(size - d, 0, ATTN_DOT_RUN), scores + g * ATTN_KEY_GROUP);
+        by_rows[kind][several](w, r, k + g * ATTN_KEY_GROUP * size, d, run_terms(size, d),
+                               scores + g * ATTN_KEY_GROUP);
       }
     }
   }

@@ -5,7 +5,7 @@
  * empty here, and nothing is to be shared by queries but the reading of K and V, once for all that share a kv
  * head. Per block of keys:
  *
- *   scores   S[row][key] = sum_d Q[row][d] K[key][d]     K transposed in registers, Q broadcast
+ *   scores   S[row][key] = sum_d Q[row][d] K[key][d]     K as it lies or transposed, Q broadcast
  *   softmax  along the lanes
  *   values   O[row][.] += sum_key S[row][key] V[key][.]  S broadcast, V where it lies
  *
@@ -197,11 +197,11 @@ static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, con
   const int64_t size = w->task->value_size;
   int64_t d = 0;
   for (int64_t left = size / V_LANES; left > 0; left -= part->vectors) {
+    /* Two and two rather than three and one, whose additions would wait for each other. */
     while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
     part->add(weights, v + d, v_row, n, sums + d, w->value_row);
     d += part->vectors * V_LANES;
-    /* Half a cycle for each product, two for each load from the second level. */
-    stage_pace(&w->stage, (take + 4) * part->vectors * n);
+    stage_pace(&w->stage, take, part->vectors * n);
   }
   for (int64_t r = 0; r < take && d < size; r++) {
     row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
@@ -238,7 +238,8 @@ static void values_add(const row_work *w, float *state, bool first) {
 
 /* ---- blocks and chunks ---- */
 
-/* Whether the kernel can read keys where they lie: dense rows, enough of them in a page. */
+/* Whether the kernel can read keys where they lie: dense rows, enough of them in a page; or groups that begin where
+ * blocks do. */
 static bool readable(const attn_attention_task *task) {
   return task->k_dim == 1 && task->v_dim == 1 && (!task->table || task->page_size % 16 == 0) &&
          task->k_interleaved == groups_aligned(task);
@@ -251,7 +252,8 @@ static key_run rows_run(const row_work *w, const key_block *b, int64_t i, int64_
 }
 
 static void rows_scores(row_work *w, const key_block *b) {
-  /* The groups of keys that a single row takes together are streams by themselves. */
+  /* The groups of keys that a single row takes together are streams by themselves. What is left of the stage that the
+   * values before have begun runs a little ahead of them. */
   const bool streams = b->interleaved && w->rows == 1 && GROUPS_TOGETHER(1) >= STAGE_STREAMS &&
                        w->task->page_size >= STAGE_KEYS;
   int64_t j = b->begin;
@@ -267,7 +269,11 @@ static void rows_scores(row_work *w, const key_block *b) {
       m = j + n - i;
       const key_run run = rows_run(w, b, i, m);
       m = run.keys;
-      (b->interleaved ? scores_groups : scores_keys)(w, run.k, b->k_row, m, w->scores + i);
+      if (b->interleaved) {
+        scores_groups(w, run.k, m, w->scores + i);
+      } else {
+        scores_keys(w, run.k, b->k_row, m, w->scores + i);
+      }
     }
   }
 }

@@ -82,37 +82,33 @@ V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float 
  *      acc[(r * panels + p) * vectors + q] += left[r][k * left_step] * right[p][k * right_step + q * V_LANES + .]
  *
  * for k ascending, one FMA each, as in the tile. `rows`, `panels` and `vectors` are constants wherever this is
- * inlined. Their product, the number of accumulators, is V_ROWS * V_QUERIES at most, to stay in registers, and
+ * inlined. Their product, the number of accumulators, is V_ROWS * V_QUERIES at most, to stay in registers (the fallback without FMA exceeds it), and
  * should be 8 at least, to hide the latency of the multiply-adds. Panels are streams of their own: from behind the
  * second cache level, 3 or 4 are read at 1.3 to 1.5 times the speed of one (Zen 3). */
 V_INLINE void strip_accumulate(v_f32 acc[], const int rows, const int panels, const int vectors,
                                const float *const left[], int64_t left_step,
                                const float *const right[], int64_t right_step, int64_t n) {
+  const int wide = panels * vectors;
   int64_t at = 0, from = 0;
-  const bool wide = panels * vectors >= rows; /* the side with fewer vectors stays in registers */
   V_STEPS for (int64_t k = 0; k < n; k++, at += left_step, from += right_step) {
-    if (!wide) {
-      v_f32 b[V_ROWS];
-      V_UNROLL for (int i = 0; i < panels * vectors; i++) {
-        b[i] = v_load(right[i / vectors] + from + i % vectors * V_LANES);
+    v_f32 held[V_ROWS]; /* the side with fewer vectors */
+    if (rows <= wide) {
+      V_UNROLL for (int r = 0; r < rows; r++) held[r] = v_broadcast(left[r] + at);
+      V_UNROLL for (int i = 0; i < wide; i++) {
+        const v_f32 b = v_load(right[i / vectors] + from + i % vectors * V_LANES);
+        V_UNROLL for (int r = 0; r < rows; r++) {
+          acc[r * wide + i] = v_fma(held[r], b, acc[r * wide + i]);
+        }
+      }
+    } else {
+      V_UNROLL for (int i = 0; i < wide; i++) {
+        held[i] = v_load(right[i / vectors] + from + i % vectors * V_LANES);
       }
       V_UNROLL for (int r = 0; r < rows; r++) {
         const v_f32 a = v_broadcast(left[r] + at);
-        v_f32 *sum = acc + r * panels * vectors;
-        V_UNROLL for (int i = 0; i < panels * vectors; i++) sum[i] = v_fma(a, b[i], sum[i]);
-        V_UNROLL for (int i = 0; i < panels * vectors; i++) V_HOLD(sum[i]);
-      }
-      continue;
-    }
-    v_f32 a[V_ROWS];
-    V_UNROLL for (int r = 0; r < rows; r++) a[r] = v_broadcast(left[r] + at);
-    V_UNROLL for (int p = 0; p < panels; p++) {
-      V_UNROLL for (int q = 0; q < vectors; q++) {
-        v_f32 b = v_load(right[p] + from + q * V_LANES);
-        V_UNROLL for (int r = 0; r < rows; r++) {
-          v_f32 *sum = acc + (r * panels + p) * vectors + q;
-          *sum = v_fma(a[r], b, *sum);
-        }
+        V_UNROLL for (int i = 0; i < wide; i++) acc[r * wide + i] =
+            v_fma(a, held[i], acc[r * wide + i]);
+        V_UNROLL for (int i = 0; i < wide; i++) V_HOLD(acc[r * wide + i]);
       }
     }
   }

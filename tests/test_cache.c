@@ -471,6 +471,7 @@ static void bench_begin(bench *b, const cache_kind *kind, uint64_t seed) {
   c.has_window = kind->window > 0;
   c.window = kind->window;
   c.has_key_layout = below(b, 2) == 0; /* by default interleaved where pages allow it */
+  if (!c.has_pages || c.page_size % 16 == 0) c.key_layout = (attn_key_layout)below(b, 2);
   size_t bytes = 0;
   CHECK_OK(attn_cache_bytes(&c, &bytes));
   if (!kind->own_memory) {
@@ -482,7 +483,10 @@ static void bench_begin(bench *b, const cache_kind *kind, uint64_t seed) {
   CHECK_OK(attn_cache_create(&c, &b->cache));
   b->config = (attn_cache_config)ATTN_CACHE_CONFIG_INIT;
   CHECK_OK(attn_cache_get_config(b->cache, &b->config));
-  CHECK_INT(b->config.key_layout, !c.has_key_layout && c.page_size % 16 == 0);
+  const bool can = !c.has_pages || c.page_size % 16 == 0;
+  CHECK_INT(b->config.key_layout, c.has_key_layout ? c.key_layout
+                                  : can            ? ATTN_KEYS_INTERLEAVED
+                                                   : ATTN_KEYS_IN_ROWS);
   attn_params p = ATTN_PARAMS_INIT;
   CHECK_OK(attn_cache_view(b->cache, 1, NULL, NULL, 0, &p));
   b->k_count = (size_t)(p.pages.num_pages * p.k.batch_stride);

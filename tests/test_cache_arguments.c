@@ -118,6 +118,8 @@ static void configs(void) {
   c.key_layout = (attn_key_layout)7;
   config_refused(&c, ATTN_INVALID_ARGUMENT, "key_layout is 7");
   c.key_layout = ATTN_KEYS_INTERLEAVED;
+  c.capacity = INT32_MAX;
+  config_refused(&c, ATTN_INVALID_ARGUMENT, "capacity of interleaved keys is 2147483647");
   c.has_pages = true;
   c.num_pages = 4;
   c.page_size = 24;
@@ -158,6 +160,25 @@ static void memory(void) {
   cache = create(&c);
   attn_cache_destroy(cache);
   free(c.memory);
+}
+
+/* Callers whose structs end before the key layout know rows only. */
+static void older_callers(void) {
+  check_context("structs without a key layout");
+  attn_cache_config c = small(), got = ATTN_CACHE_CONFIG_INIT;
+  c.struct_size = offsetof(attn_cache_config, has_key_layout);
+  attn_cache *cache = create(&c);
+  CHECK_OK(attn_cache_get_config(cache, &got));
+  CHECK(got.key_layout == ATTN_KEYS_IN_ROWS);
+  attn_params p = ATTN_PARAMS_INIT;
+  p.struct_size = offsetof(attn_params, key_layout);
+  p.key_layout = (attn_key_layout)77; /* what lies behind is not the view's */
+  CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &p));
+  CHECK_INT(p.key_layout, 77);
+  p.struct_size = sizeof(p);
+  CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &p));
+  CHECK(p.key_layout == ATTN_KEYS_IN_ROWS);
+  attn_cache_destroy(cache);
 }
 
 static void resolved(void) {
@@ -428,6 +449,7 @@ int main(int argc, char **argv) {
   configs();
   memory();
   resolved();
+  older_callers();
   appends();
   rings();
   sequences();

@@ -13,8 +13,8 @@
  *  - The library never prints, aborts, exits, or changes the process's OpenMP or floating-point settings.
  *  - A field `x` beside a `has_x` is read only when `has_x` is true; without it the default holds.
  *  - Strides are in elements, not bytes, and 64 bits wide. Lengths and counts are at most 2^31 - 1.
- *  - Structs that begin with `struct_size` grow at their end only, by fields that are all zero in
- *    the meaning "as before". An older, shorter struct is read as far as it goes; a newer, longer one is
+ *  - Structs that begin with `struct_size` grow at their end only, by fields without which everything is
+ *    as before. An older, shorter struct is read as far as it goes; a newer, longer one is
  *    refused when it asks for something unknown. Initialise them with their _INIT macro: padding counts.
  */
 #ifndef ATTN_ATTN_H
@@ -239,7 +239,7 @@ typedef struct attn_pages {
   int64_t num_pages;    /**< in k and v */
 } attn_pages;
 
-/** How the keys of a page lie; values always lie in rows. Values are pinned. */
+/** How the keys of a page lie; v always lies in rows. The enumeration's values are pinned. */
 typedef enum attn_key_layout {
   ATTN_KEYS_IN_ROWS = 0,
   /** 16 keys side by side: element (slot, dim) of a head of a page lies at
@@ -247,8 +247,8 @@ typedef enum attn_key_layout {
    *      slot / 16 * 16 * head_size + dim * 16 + slot % 16.
    *
    *  Queries of few rows, as in decode, then compute with keys as they come instead of transposing them: a
-   *  cache's own layout (cache.h). Slots of a group of 16 that hold no key must exist, since they are loaded together with
-   *  those that do; no result depends on what is in them. */
+   *  cache's own layout (cache.h). Slots of a group of 16 that hold no key are loaded together with those that
+   *  do; no result depends on what is in them. */
   ATTN_KEYS_INTERLEAVED = 1
 } attn_key_layout;
 

@@ -13,7 +13,8 @@
  * interleaved (::attn_key_layout), and one of values; key j of a sequence lies in slot j % page_size of the page that
  * the sequence's table names for j / page_size.
  * Pages are shared by sequences that were forked from each other, and copied before one of them writes
- * (copy on write). Without pages ("contiguous") every sequence has one page of `capacity` slots.
+ * (copy on write). Without pages ("contiguous") every sequence has one page of `capacity` slots,
+ * up to the next multiple of 16 where keys are interleaved.
  *
  * Threads: one call at a time may change a cache. Views, and attention on them, may go on meanwhile for
  * sequences that this call does not name; those it names must be at rest. Different
@@ -69,7 +70,7 @@ typedef struct attn_cache_config {
   int32_t num_threads;  /**< 1 ... 1024 */
 
   /** Default: ::ATTN_KEYS_INTERLEAVED, the fastest to read, without pages or with `page_size` a multiple of 16; others
-   *  can only have ::ATTN_KEYS_IN_ROWS. Without pages, interleaved keys round a sequence's memory up to 16 slots. */
+   *  can only have ::ATTN_KEYS_IN_ROWS, which callers also get whose struct has no such field yet. */
   bool has_key_layout;
   attn_key_layout key_layout;
 } attn_cache_config;

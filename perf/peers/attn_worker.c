@@ -201,11 +201,11 @@ static const char *prepare_cached(const worker_case *c) {
   int64_t b = c->size[0], h = c->size[1], kv = c->size[2], s = c->size[3], d = c->size[4];
   bool ragged = !strcmp(c->kind, "ragged"), paged = strstr(c->form, "pages");
   int64_t page = paged ? c->size[5] : s; /* a cache without pages has one for each sequence */
-  bool interleaved = !strstr(c->form, "rows") && page % 16 == 0;
+  bool interleaved = !strstr(c->form, "rows");
   if (!read_input(0, "q", b * h * d) || !read_input(1, "k", b * kv * s * d) ||
       !read_input(2, "v", b * kv * s * d) || !make_output(b * h * d))
     return no_input;
-  if (s % page) return "keys must fill their pages";
+  if (s % page || page % 16) return "keys must fill their pages, and these be multiples of 16";
   attn_params p = ATTN_PARAMS_INIT;
   p.batch = b, p.q_heads = h, p.kv_heads = kv, p.q_len = 1, p.kv_len = s;
   p.head_size = p.value_size = d;
