@@ -248,7 +248,7 @@ typedef enum attn_key_layout {
    *
    *  Queries of few rows, as in decode, then compute with keys as they come instead of transposing them: a
    *  cache's own layout (cache.h). Slots of a group of 16 that hold no key are loaded together with those that
-   *  do; no result depends on what is in them. */
+   *  do, so nobody may write to them meanwhile; no result depends on what is in them. */
   ATTN_KEYS_INTERLEAVED = 1
 } attn_key_layout;
 

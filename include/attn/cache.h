@@ -152,7 +152,8 @@ ATTN_API attn_status attn_cache_get_config(const attn_cache *cache, attn_cache_c
  *  kv_lens and kv_starts, none of the other lengths for keys, and head_size and value_size where they are 0
  *  (others must fit). The rest is the caller's: q, o, q_heads, and q_len (or q_lens, cu_seqlens_q),
  *  to be set before, since sequences whose keys have begun to leave their window can
- *  be attended to by one row only.
+ *  be attended to by one row only. Params that are used for plain arrays afterwards need pages, lengths
+ *  and key_layout set back.
  *
  *  Tables of sequences that are numbered one after the other, also of a single one, are used where they are;
  *  for other lists they are copied into `room`, which must last as long as the view. A view holds until
