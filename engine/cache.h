@@ -7,8 +7,8 @@
 
 #include <attn/cache.h>
 
-/* Without pages in the config, each sequence has one page of `capacity` slots, up to whole groups, all the same; the last keys
- * of a ring then lie in it at their position modulo its size. */
+/* Without pages in the config, each sequence has one page of `capacity` slots, up to whole groups, all the
+ * same; the last keys of a ring then lie in it at their position modulo its size. */
 struct attn_cache {
   attn_cache_config config; /* every optional value resolved */
   int64_t page_size, num_pages;
