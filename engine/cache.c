@@ -82,15 +82,14 @@ static int64_t slots_of_page(const attn_cache_config *c) {
 
 /* `known`: the caller's struct has the choice at all. */
 static attn_status resolve_layout(attn_cache_config *c, bool known) {
-  const bool fits = attn_whole_groups(c->capacity) <= ATTN_MAX_EXTENT;
-  const bool can = c->has_pages ? c->page_size % ATTN_KEY_GROUP == 0 : fits;
+  const int64_t most = ATTN_MAX_EXTENT / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+  const bool can = c->has_pages ? c->page_size % ATTN_KEY_GROUP == 0 : c->capacity <= most;
   if (!c->has_key_layout) {
     c->key_layout = known && can ? ATTN_KEYS_INTERLEAVED : ATTN_KEYS_IN_ROWS;
   }
   c->has_key_layout = true;
   if (c->key_layout == ATTN_KEYS_INTERLEAVED && !c->has_pages) {
-    return attn_check_extent("capacity of interleaved keys", c->capacity, 1,
-                             ATTN_MAX_EXTENT / ATTN_KEY_GROUP * ATTN_KEY_GROUP);
+    return attn_check_extent("capacity of interleaved keys", c->capacity, 1, most);
   }
   return attn_check_key_layout(c->key_layout, true, c->page_size);
 }

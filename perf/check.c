@@ -37,11 +37,13 @@ static int64_t row_offset(const perf_workload *w, const int32_t *table, int64_t 
   return ((page * w->kv_heads + kv_head) * size + key % size) * w->head_size;
 }
 
-/* The same of an element of k. */
+/* The same of dim 0 of a key, and how far the next dim is. */
 static int64_t key_offset(const perf_workload *w, const int32_t *table, int64_t n, int64_t kv_head,
-                          int64_t key, int64_t dim) {
-  if (w->kind != PERF_CACHED || w->keys_in_rows) return row_offset(w, table, n, kv_head, key) + dim;
-  return row_offset(w, table, n, kv_head, key / 16 * 16) + dim * 16 + key % 16;
+                          int64_t key, int64_t *dim) {
+  const bool interleaved = w->kind == PERF_CACHED && !w->keys_in_rows;
+  *dim = interleaved ? 16 : 1;
+  const int64_t in_group = key % *dim;
+  return row_offset(w, table, n, kv_head, key - in_group) + in_group;
 }
 
 /* Row `row`, the last of sequence n. */
@@ -51,9 +53,10 @@ static bool attention_head_is_right(const perf_workload *w, const perf_arrays *a
   int64_t kv_head = head / (w->heads / w->kv_heads), last = (row * w->heads + head) * d;
   double *right = s + w->kv_len;
   for (int64_t j = 0; j < keys; j++) {
+    int64_t dim;
+    const float *key = a->k + key_offset(w, a->table, n, kv_head, j, &dim);
     s[j] = 0;
-    for (int64_t i = 0; i < d; i++)
-      s[j] += (double)a->q[last + i] * (double)a->k[key_offset(w, a->table, n, kv_head, j, i)];
+    for (int64_t i = 0; i < d; i++) s[j] += (double)a->q[last + i] * (double)key[i * dim];
     s[j] /= sqrt((double)d);
   }
   softmax(s, keys);

@@ -88,17 +88,17 @@ static void block_rows(const attn_attention_task *task, const key_block *b, floa
 static void block_copy(const attn_attention_task *task, key_block *b, bool values, float *near) {
   const int64_t size = values ? task->value_size : task->head_size;
   const int64_t row = values ? task->v_row : task->k_row, dim = values ? task->v_dim : task->k_dim;
-  const bool groups = !values && b->interleaved;
-  const int64_t end = groups ? attn_whole_groups(b->keys) : b->keys;
+  int64_t j = b->begin, end = b->keys;
+  if (!values && b->interleaved) j -= j % ATTN_KEY_GROUP, end = attn_whole_groups(end);
   if (values) near += ATTN_KEY_BLOCK * task->head_size;
-  if (!values && task->k_interleaved && !groups) {
+  if (!values && task->k_interleaved != b->interleaved) {
     block_rows(task, b, near);
-  } else {
-    for (int64_t j = groups ? b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP : b->begin; j < end;) {
-      const key_run run = run_of(task, b->key + j, end - j);
-      attn_copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
-      j += run.keys;
-    }
+    j = end;
+  }
+  while (j < end) {
+    const key_run run = run_of(task, b->key + j, end - j);
+    attn_copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
+    j += run.keys;
   }
   if (values) {
     b->v = near, b->v_row = size, b->v_dim = 1;

@@ -69,10 +69,8 @@ static void key_columns_end(float *columns, int64_t row, const float *k, int64_t
  * to the runs before it. */
 V_INLINE void row_scores(const int rows, const int groups, row_work *w, const float *k,
                          int64_t k_row, const float *query, int64_t n, bool join, float *scores) {
-  const float *q[4];
-  V_UNROLL for (int r = 0; r < rows; r++) {
-    q[r] = query + (r < w->rows ? r : w->rows - 1) * w->query_row;
-  }
+  const float *q[V_ROWS];
+  tile_rows(q, query, w->query_row, w->rows);
   v_f32 acc[8], column[4];
   V_UNROLL for (int i = 0; i < rows * groups; i++) acc[i] = v_zero();
   int64_t d = 0;
@@ -192,10 +190,8 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
                            const float *k, int64_t d, int64_t n, float *scores) {
   enum { STEP = 8 };
   const int vectors = groups * GROUP_VECTORS;
-  const float *q[4], *keys[8];
-  V_UNROLL for (int r = 0; r < rows; r++) {
-    q[r] = w->query + (row + r < w->rows ? row + r : w->rows - 1) * w->query_row + d;
-  }
+  const float *q[V_ROWS], *keys[8];
+  tile_rows(q, w->query + row * w->query_row + d, w->query_row, w->rows - row);
   V_UNROLL for (int g = 0; g < groups; g++) {
     keys[g] = k + (g * w->task->head_size + d) * ATTN_KEY_GROUP;
   }

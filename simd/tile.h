@@ -82,8 +82,8 @@ V_INLINE void tile_accumulate_masked(tile_acc *acc, const int from, const float 
  *      acc[(r * panels + p) * vectors + q] += left[r][k * left_step] * right[p][k * right_step + q * V_LANES + .]
  *
  * for k ascending, one FMA each, as in the tile. `rows`, `panels` and `vectors` are constants wherever this is
- * inlined. Their product, the number of accumulators, is V_ROWS * V_QUERIES at most, to stay in registers (the fallback without FMA exceeds it), and
- * should be 8 at least, to hide the latency of the multiply-adds. Panels are streams of their own: from behind the
+ * inlined. Their product, the number of accumulators, is V_ROWS * V_QUERIES at most, to stay in registers
+ * (the fallback without FMA exceeds it), and should be 8 at least, to hide the latency of the multiply-adds. Panels are streams of their own: from behind the
  * second cache level, 3 or 4 are read at 1.3 to 1.5 times the speed of one (Zen 3). */
 V_INLINE void strip_accumulate(v_f32 acc[], const int rows, const int panels, const int vectors,
                                const float *const left[], int64_t left_step,

@@ -471,7 +471,8 @@ static void bench_begin(bench *b, const cache_kind *kind, uint64_t seed) {
   c.has_window = kind->window > 0;
   c.window = kind->window;
   c.has_key_layout = below(b, 2) == 0; /* by default interleaved where pages allow it */
-  if (!c.has_pages || c.page_size % 16 == 0) c.key_layout = (attn_key_layout)below(b, 2);
+  const bool can = !c.has_pages || c.page_size % 16 == 0;
+  if (can) c.key_layout = (attn_key_layout)below(b, 2);
   size_t bytes = 0;
   CHECK_OK(attn_cache_bytes(&c, &bytes));
   if (!kind->own_memory) {
@@ -483,7 +484,6 @@ static void bench_begin(bench *b, const cache_kind *kind, uint64_t seed) {
   CHECK_OK(attn_cache_create(&c, &b->cache));
   b->config = (attn_cache_config)ATTN_CACHE_CONFIG_INIT;
   CHECK_OK(attn_cache_get_config(b->cache, &b->config));
-  const bool can = !c.has_pages || c.page_size % 16 == 0;
   CHECK_INT(b->config.key_layout, c.has_key_layout ? c.key_layout
                                   : can            ? ATTN_KEYS_INTERLEAVED
                                                    : ATTN_KEYS_IN_ROWS);

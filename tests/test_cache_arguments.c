@@ -175,6 +175,8 @@ static void older_callers(void) {
   p.key_layout = (attn_key_layout)77; /* what lies behind is not the view's */
   CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &p));
   CHECK_INT(p.key_layout, 77);
+  p.struct_size = offsetof(attn_params, pages);
+  REFUSED(attn_cache_view(cache, 1, NULL, NULL, 0, &p), ATTN_INVALID_ARGUMENT, "struct_size");
   p.struct_size = sizeof(p);
   CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &p));
   CHECK(p.key_layout == ATTN_KEYS_IN_ROWS);

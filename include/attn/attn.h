@@ -229,8 +229,8 @@ typedef struct attn_lengths {
 
 /** Keys and values in pages (Kwon et al. 2023, "PagedAttention"; `table` is elsewhere called block table): k and v are
  *  arrays (page, kv_head, slot, dim), keys perhaps interleaved (::attn_key_layout), with the stride from page to page
- *  in `batch_stride`. Slot s of sequence n lies in page table[n * table_stride + s / page_size % table_width], at s % page_size: a table that is
- *  too short for the length is a ring, and holds the last keys where kv_starts says that the others are gone. */
+ *  in `batch_stride`. Slot s of sequence n lies in page table[n * table_stride + s / page_size % table_width], at
+ *  s % page_size: a table that is too short for the length is a ring, and holds the last keys where kv_starts says that the others are gone. */
 typedef struct attn_pages {
   const int32_t *table; /**< NULL: no pages. Entries that no key needs are not looked at */
   int64_t table_stride; /**< from sequence to sequence; 0 is fine */
