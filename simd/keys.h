@@ -43,7 +43,9 @@ static key_run run_of(const attn_attention_task *task, int64_t key, int64_t most
   key_run run = {task->k, task->v, most};
   if (task->table) {
     const uint32_t slot = (uint32_t)(key + task->slot), size = (uint32_t)task->page_size;
-    const int64_t page = task->table[slot / size % (uint32_t)task->table_width];
+    uint32_t at = slot / size;
+    if (at >= (uint32_t)task->table_width) at %= (uint32_t)task->table_width; /* a ring's */
+    const int64_t page = task->table[at];
     run.k += page * task->k_page;
     run.v += page * task->v_page;
     key = slot % size;

@@ -16,31 +16,34 @@ enum {
   NEAR_ROWS = V_TILE / 2,
   MAX_ROWS = V_TILE * 2 / 3,
   ROWS_ROOM = (MAX_ROWS + 15) / 16 * 16,
-  SCORES_ROW = ATTN_KEY_BLOCK + 16, /* a group of lanes may end behind the block */
-  STAGE_KEYS = 64,                  /* keys that are read from memory together */
-  VALUE_KEYS = 16,                  /* whose values are added together when they come from memory */
-  PANEL_ROWS = 4,
-  STEP_VECTORS = 16 /* of columns between steps of the stage, which with AVX2 ask for half of it */
+  SPAN_BLOCKS = ATTN_KEY_CHUNK / ATTN_KEY_BLOCK,
+  SCORES_ROW = ATTN_KEY_CHUNK + 16, /* a group of lanes may end behind the span */
+  STAGE_KEYS = 64,                  /* keys in rows that are read from memory together */
+  STAGE_TERMS = 32,                 /* of interleaved keys */
+  VALUE_KEYS = 8,                   /* of a block, whose values are added together */
+  KEYS_AHEAD = 8,                   /* lines of each stream, before they are computed with */
+  PANEL_ROWS = 4
 };
 
 typedef struct row_work {
   const attn_attention_task *task;
   float *query;                       /* rows x query_row, sign of the scale folded in */
   float *scores;                      /* rows x SCORES_ROW, becomes the weights */
-  float *sums;                        /* rows x value_row: values of the block in work */
+  float *sums;                        /* blocks of the span x rows x value_row: their values */
   float *keep;                        /* rows x SCORES_ROW; NULL without dropout */
   float *near;                        /* room for a copy of a block of K and V */
   float *panel;                       /* V_TILE keys, transposed, a run of their columns */
   float *few;                         /* V_LANES keys, the last repeated, where a run has fewer */
   int64_t rows, query_row, value_row; /* value_row as in a state */
   int64_t reach;                      /* keys that any row sees; nothing behind is read */
+  int64_t span;                       /* keys whose blocks are computed together */
   int32_t last[ROWS_ROOM];            /* last key that a row sees; -1: none */
-  int32_t end[ROWS_ROOM];             /* of the block in work: keys before it are seen */
-  float max[ROWS_ROOM], factor[ROWS_ROOM], sum[ROWS_ROOM];
+  int32_t end[ROWS_ROOM];             /* of the span in work: keys before it are seen */
+  float max[ROWS_ROOM], sum[ROWS_ROOM], factor[SPAN_BLOCKS][ROWS_ROOM];
   bool exp_sleef;
   state_form form;
   tree chunks;
-  stage stage;
+  stage ahead, near_by; /* of what is computed with: what is asked for, what is loaded */
 } row_work;
 
 /* ---- scores ---- */
@@ -85,7 +88,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           }
         }
       }
-      if ((d + part * 4) * groups % STEP_VECTORS == 0) stage_step(&w->stage, false);
+      stage_pace(&w->ahead, w->rows, groups * 4 * V_LANES);
     }
   }
   if (d < n) {
@@ -163,7 +166,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
           V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
         }
       }
-      if (c % 8 == 0) stage_step(&w->stage, false); /* of three groups, mostly */
+      stage_pace(&w->ahead, w->rows, groups * V_COLUMNS * V_LANES);
     }
     if (c < n) {
       for (int g = 0; g < groups; g++) {
@@ -182,71 +185,84 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
 
 /* Groups of interleaved keys that are computed together: enough sums to hide the latency. */
 #define GROUP_VECTORS (ATTN_KEY_GROUP / V_LANES)
-#define GROUPS_TOGETHER(rows) ((rows) * GROUP_VECTORS < 8 ? 8 / ((rows) * GROUP_VECTORS) : 1)
+#define GROUPS_TOGETHER(rows)                                                                      \
+  ((rows) * GROUP_VECTORS < 2   ? STAGE_STREAMS                                                    \
+   : (rows) * GROUP_VECTORS < 8 ? 8 / ((rows) * GROUP_VECTORS)                                     \
+                                : 1)
 
-/* One run of n terms, from d on, of the dot products of `rows` queries with groups of interleaved keys: stored, or added to
- * the runs before it. */
+typedef struct group_list {
+  int64_t groups;
+  const float *k[ATTN_KEY_CHUNK / ATTN_KEY_GROUP];
+  int32_t key[ATTN_KEY_CHUNK / ATTN_KEY_GROUP]; /* from the start of the span */
+} group_list;
+
+/* Terms [d, d + n) of a run of the dot products of `rows` queries with groups of interleaved keys: stored, or added
+ * to those before them. Whole runs are added to the runs before. */
 V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_t row,
-                           const float *k, int64_t d, int64_t n, float *scores) {
-  enum { STEP = 8 };
+                           const group_list *list, int64_t first, int64_t d, int64_t n) {
+  enum { STEP = 4 };
   const int vectors = groups * GROUP_VECTORS;
-  const float *q[V_ROWS], *keys[8];
+  const bool inside = d % ATTN_DOT_RUN > 0;
+  const float *q[V_ROWS], *keys[STAGE_STREAMS];
+  float *to[STAGE_STREAMS];
   tile_rows(q, w->query + row * w->query_row + d, w->query_row, w->rows - row);
   V_UNROLL for (int g = 0; g < groups; g++) {
-    keys[g] = k + (g * w->task->head_size + d) * ATTN_KEY_GROUP;
+    keys[g] = list->k[first + g] + d * ATTN_KEY_GROUP;
+    to[g] = w->scores + row * SCORES_ROW + list->key[first + g];
   }
   v_f32 acc[4 * GROUP_VECTORS > 8 ? 4 * GROUP_VECTORS : 8];
-  V_UNROLL for (int i = 0; i < rows * vectors; i++) acc[i] = v_zero();
+  V_UNROLL for (int r = 0; r < rows; r++) {
+    V_UNROLL for (int i = 0; i < vectors; i++) {
+      const float *at = to[i / GROUP_VECTORS] + r * SCORES_ROW + i % GROUP_VECTORS * V_LANES;
+      acc[r * vectors + i] = inside ? v_load(at) : v_zero();
+    }
+  }
   for (; n >= STEP; n -= STEP) {
     strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
     V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
     V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
-    stage_pace(&w->stage, rows, vectors * STEP);
+    stage_pace(&w->ahead, rows, groups * STEP * ATTN_KEY_GROUP);
   }
   strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {
-      float *to = scores + (row + r) * SCORES_ROW + i * V_LANES;
+      float *at = to[i / GROUP_VECTORS] + r * SCORES_ROW + i % GROUP_VECTORS * V_LANES;
       const v_f32 sum = acc[r * vectors + i];
-      v_store(to, d > 0 ? v_add(v_load(to), sum) : sum);
+      v_store(at, d > 0 && !inside ? v_add(v_load(at), sum) : sum);
     }
   }
 }
 
-typedef void (*group_scores_fn)(row_work *w, int64_t row, const float *k, int64_t d, int64_t n,
-                                float *scores);
+typedef void (*group_scores_fn)(row_work *w, int64_t row, const group_list *list, int64_t first,
+                                int64_t d, int64_t n);
 
 #define GROUP_SCORES(rows)                                                                         \
-  static V_NOINLINE void group_scores_##rows##_one(row_work *w, int64_t row, const float *k,       \
-                                                   int64_t d, int64_t n, float *scores) {          \
-    group_scores(rows, 1, w, row, k, d, n, scores);                                                \
+  static V_NOINLINE void group_scores_##rows##_one(                                                \
+      row_work *w, int64_t row, const group_list *list, int64_t first, int64_t d, int64_t n) {     \
+    group_scores(rows, 1, w, row, list, first, d, n);                                              \
   }                                                                                                \
-  static V_NOINLINE void group_scores_##rows##_some(row_work *w, int64_t row, const float *k,      \
-                                                    int64_t d, int64_t n, float *scores) {         \
-    group_scores(rows, GROUPS_TOGETHER(rows), w, row, k, d, n, scores);                            \
+  static V_NOINLINE void group_scores_##rows##_some(                                               \
+      row_work *w, int64_t row, const group_list *list, int64_t first, int64_t d, int64_t n) {     \
+    group_scores(rows, GROUPS_TOGETHER(rows), w, row, list, first, d, n);                          \
   }
 GROUP_SCORES(1)
 GROUP_SCORES(2)
 GROUP_SCORES(4)
 
-/* A run of interleaved keys, from the start of a group on. The last group's other slots exist, and nothing
- * depends on what they hold. */
-static void scores_groups(row_work *w, const float *k, int64_t keys, float *scores) {
+/* Terms of `count` groups from the list's `first`. */
+static void scores_groups(row_work *w, const group_list *list, int64_t first, int64_t count,
+                          int64_t d, int64_t n) {
   static const group_scores_fn by_rows[3][2] = {{group_scores_1_one, group_scores_1_some},
                                                 {group_scores_2_one, group_scores_2_some},
                                                 {group_scores_4_one, group_scores_4_some}};
   static const int together[3] = {GROUPS_TOGETHER(1), GROUPS_TOGETHER(2), GROUPS_TOGETHER(4)};
-  const int64_t size = w->task->head_size, groups = attn_whole_groups(keys) / ATTN_KEY_GROUP;
   for (int64_t r = 0, take; r < w->rows; r += take) {
     take = scores_taken(w->rows - r);
     const int64_t kind = take / 2;
-    for (int64_t g = 0, step; g < groups; g += step) {
-      const bool several = groups - g >= together[kind];
+    for (int64_t g = 0, step; g < count; g += step) {
+      const bool several = count - g >= together[kind];
       step = several ? together[kind] : 1;
-      for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
-        by_rows[kind][several](w, r, k + g * ATTN_KEY_GROUP * size, d, run_terms(size, d),
-                               scores + g * ATTN_KEY_GROUP);
-      }
+      by_rows[kind][several](w, r, list, first + g, d, n);
     }
   }
 }

@@ -17,6 +17,11 @@
 
 /* ---- softmax ---- */
 
+/* Where what row r sees of the block from `key` of the span on ends, from there. */
+V_INLINE int64_t block_end(const row_work *w, int64_t r, int64_t key) {
+  return clamp(w->end[r] - key, 0, ATTN_KEY_BLOCK);
+}
+
 /* Which of V_LANES keys from `key` on are in [begin, end). */
 V_INLINE v_mask keys_seen(int64_t key, int64_t begin, int64_t end) {
   const v_mask low = v_ge_i(v_iota_i(), v_set1_i((int32_t)(begin - key)));
@@ -97,26 +102,28 @@ static V_NOINLINE float row_weights_sleef(float *s, int64_t begin, int64_t end, 
   return row_weights(s, begin, end, v_set1(m), v_set1(scale), true);
 }
 
-/* Scores become weights; the running maxima and sums move on; w->factor rescales the values. */
-static void rows_softmax(row_work *w, const key_block *b, float *state) {
+/* Scores of block i of the span become weights; the running maxima and sums move on; w->factor[i] rescales the
+ * values. */
+static void rows_softmax(row_work *w, const key_block *b, int64_t i, float *state) {
   float *max = form_max(state), *sum = form_sum(&w->form, state);
   const v_f32 scale = v_set1(w->form.weight_scale);
+  const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(b->begin - key, 0, ATTN_KEY_BLOCK);
   for (int64_t r = 0; r < w->rows; r++) {
-    w->max[r] = row_max(w->scores + r * SCORES_ROW, b->begin, w->end[r]);
+    w->max[r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
   }
   for (int64_t r = 0; r < w->rows; r += V_LANES) {
     const v_f32 old = v_load(max + r), m = v_max(v_load(w->max + r), old), safe = finite_max(m);
     v_store(max + r, m);
     v_store(w->max + r, safe);
-    v_store(w->factor + r, rescale_factor(old, safe, scale));
+    v_store(w->factor[i] + r, rescale_factor(old, safe, scale));
   }
   for (int64_t r = 0; r < w->rows; r++) {
-    float *s = w->scores + r * SCORES_ROW;
+    float *s = w->scores + r * SCORES_ROW + key;
     w->sum[r] = (w->exp_sleef ? row_weights_sleef : row_weights_inline)(
-        s, b->begin, w->end[r], w->max[r], w->form.weight_scale);
+        s, begin, block_end(w, r, key), w->max[r], w->form.weight_scale);
   }
   for (int64_t r = 0; r < w->rows; r += V_LANES) {
-    v_store(sum + r, v_fma(v_load(sum + r), v_load(w->factor + r), v_load(w->sum + r)));
+    v_store(sum + r, v_fma(v_load(sum + r), v_load(w->factor[i] + r), v_load(w->sum + r)));
   }
 }
 
@@ -193,7 +200,7 @@ static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, con
                         int64_t v_row, int64_t n) {
   const values_part *part = values_parts[take / 2];
   const float *weights = w->scores + row * SCORES_ROW + key;
-  float *sums = w->sums + row * w->value_row;
+  float *sums = w->sums + (key / ATTN_KEY_BLOCK * w->rows + row) * w->value_row;
   const int64_t size = w->task->value_size;
   int64_t d = 0;
   for (int64_t left = size / V_LANES; left > 0; left -= part->vectors) {
@@ -201,7 +208,7 @@ static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, con
     while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
     part->add(weights, v + d, v_row, n, sums + d, w->value_row);
     d += part->vectors * V_LANES;
-    stage_pace(&w->stage, take, part->vectors * n);
+    stage_pace(&w->ahead, take, part->vectors * V_LANES * n);
   }
   for (int64_t r = 0; r < take && d < size; r++) {
     row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
@@ -209,7 +216,7 @@ static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, con
   }
 }
 
-/* Keys [key, key + n) of the block, which lie at v: what all rows of a few see, then the rest one by one. */
+/* Keys [key, key + n) of the span, which lie at v: what all rows of a few see, then the rest one by one. */
 static void values_keys(row_work *w, int64_t key, const float *v, int64_t v_row, int64_t n) {
   for (int64_t r = 0, take; r < w->rows; r += take) {
     take = values_taken(w->rows - r);
@@ -224,11 +231,11 @@ static void values_keys(row_work *w, int64_t key, const float *v, int64_t v_row,
   }
 }
 
-/* O <- O rescaled + the block's sums; `first`: there is nothing yet. */
-static void values_add(const row_work *w, float *state, bool first) {
+/* O <- O rescaled + the sums of block i; `first`: there is nothing yet. */
+static void values_add(const row_work *w, int64_t i, float *state, bool first) {
   for (int64_t r = 0; r < w->rows; r++) {
-    const v_f32 f = v_set1(w->factor[r]);
-    const float *b = w->sums + r * w->value_row;
+    const v_f32 f = v_set1(w->factor[i][r]);
+    const float *b = w->sums + (i * w->rows + r) * w->value_row;
     float *o = form_values(&w->form, state, r);
     for (int64_t d = 0; d < w->value_row; d += V_LANES) {
       v_store(o + d, first ? v_load(b + d) : v_fma(v_load(o + d), f, v_load(b + d)));
@@ -236,7 +243,7 @@ static void values_add(const row_work *w, float *state, bool first) {
   }
 }
 
-/* ---- blocks and chunks ---- */
+/* ---- spans of blocks, and chunks ---- */
 
 /* Whether the kernel can read keys where they lie: dense rows, enough of them in a page; or groups that begin where
  * blocks do. */
@@ -245,58 +252,93 @@ static bool readable(const attn_attention_task *task) {
          task->k_interleaved == groups_aligned(task);
 }
 
-/* Keys of the block from its i-th on, at most so many: where they lie, or in the copy. */
+/* Keys of the span from its i-th on, at most so many: where they lie, or in the copy. */
 static key_run rows_run(const row_work *w, const key_block *b, int64_t i, int64_t most) {
   if (!b->k) return run_of(w->task, b->key + i, most);
   return (key_run){b->k + i * b->k_row, b->v + i * b->v_row, most};
 }
 
-static void rows_scores(row_work *w, const key_block *b) {
-  /* The groups of keys that a single row takes together are streams by themselves. What is left of the stage that the
-   * values before have begun runs a little ahead of them. */
-  const bool streams = b->interleaved && w->rows == 1 && GROUPS_TOGETHER(1) >= STAGE_STREAMS &&
-                       w->task->page_size >= STAGE_KEYS;
-  int64_t j = b->begin;
-  if (b->interleaved) j -= j % ATTN_KEY_GROUP; /* nobody looks at the scores before */
-  for (int64_t n; j < b->keys; j += n) {
-    n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
-    const bool last = j + n == b->keys;
-    if (!streams) {
-      stage_touch(&w->stage, false, b->key + j, n);
-      stage_begin(&w->stage, last, last ? b->key + b->begin : b->key + j + n, STAGE_KEYS);
+static int64_t span_blocks(const key_block *b) {
+  return (b->keys + ATTN_KEY_BLOCK - 1) / ATTN_KEY_BLOCK;
+}
+
+/* What the span has, a stream per block. */
+static void span_stage(const key_block *b, stage *a, bool values) {
+  stage_begin(a, values, b->key, ATTN_KEY_BLOCK, b->key + b->begin, b->key + b->keys);
+}
+
+/* Groups of the span, of its blocks in turn. */
+static void span_groups(const row_work *w, const key_block *b, group_list *list) {
+  const int64_t begin = b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+  list->groups = 0;
+  for (int64_t i = 0; i < ATTN_KEY_BLOCK; i += ATTN_KEY_GROUP) {
+    for (int64_t key = i; key < b->keys; key += ATTN_KEY_BLOCK) {
+      if (key < begin) continue;
+      list->k[list->groups] = run_of(w->task, b->key + key, 1).k;
+      list->key[list->groups++] = (int32_t)key;
     }
+  }
+}
+
+/* Of keys that come from memory, so many terms of a group of each block in turn; else whole runs. */
+static void interleaved_scores(row_work *w, const key_block *b) {
+  const int64_t size = w->task->head_size;
+  const int64_t most = w->ahead.on && size <= ATTN_DOT_RUN ? STAGE_TERMS : ATTN_DOT_RUN;
+  group_list list;
+  span_groups(w, b, &list);
+  span_stage(b, &w->ahead, false);
+  stage_ask(&w->ahead, KEYS_AHEAD * ((w->rows + 3) / 4));
+  for (int64_t g = 0; g < list.groups; g += STAGE_STREAMS) {
+    const int64_t count = list.groups - g < STAGE_STREAMS ? list.groups - g : STAGE_STREAMS;
+    for (int64_t d = 0, n; d < size; d += n) {
+      n = size - d < most ? size - d : most;
+      scores_groups(w, &list, g, count, d, n);
+    }
+  }
+}
+
+/* Of rows that come from memory, stages are loaded before they are computed with. */
+static void rows_scores(row_work *w, const key_block *b) {
+  enum { APART = STAGE_KEYS / STAGE_STREAMS };
+  const int64_t end = b->key + b->keys;
+  for (int64_t j = b->begin, n; j < b->keys; j += n) {
+    n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
+    const int64_t key = b->key + j, next = key + n, last = next + STAGE_KEYS;
+    stage_begin(&w->near_by, false, key, APART, key, next);
+    stage_load(&w->near_by, INT64_MAX);
+    stage_begin(&w->ahead, false, next, APART, next, last < end ? last : end);
     for (int64_t i = j, m; i < j + n; i += m) {
-      m = j + n - i;
-      const key_run run = rows_run(w, b, i, m);
+      const key_run run = rows_run(w, b, i, j + n - i);
       m = run.keys;
-      if (b->interleaved) {
-        scores_groups(w, run.k, m, w->scores + i);
-      } else {
-        scores_keys(w, run.k, b->k_row, m, w->scores + i);
+      scores_keys(w, run.k, b->k_row, m, w->scores + i);
+    }
+  }
+}
+
+/* Keys of a block, coming from memory, whose values are added together: more where there is more to do with them. */
+static int64_t values_turn(const row_work *w) { return w->rows > 4 ? 2 * VALUE_KEYS : VALUE_KEYS; }
+
+/* Blocks in turn. */
+static void rows_values(row_work *w, const key_block *b) {
+  const int64_t turn = w->ahead.on ? values_turn(w) : ATTN_KEY_BLOCK;
+  span_stage(b, &w->near_by, true);
+  for (int64_t d = 0; d < span_blocks(b) * w->rows * w->value_row; d += V_LANES) {
+    v_store(w->sums + d, v_zero());
+  }
+  for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
+    stage_load(&w->near_by, turn);
+    for (int64_t key = j; key < b->keys; key += ATTN_KEY_BLOCK) {
+      const int64_t end = key + turn < b->keys ? key + turn : b->keys;
+      for (int64_t i = key < b->begin ? b->begin : key, m; i < end; i += m) {
+        const key_run run = rows_run(w, b, i, end - i);
+        m = run.keys;
+        values_keys(w, i, run.v, b->v_row, m);
       }
     }
   }
 }
 
-static void rows_values(row_work *w, const key_block *b, float *state, bool first) {
-  const int64_t most = w->stage.on ? VALUE_KEYS : STAGE_KEYS;
-  for (int64_t d = 0; d < w->rows * w->value_row; d += V_LANES) v_store(w->sums + d, v_zero());
-  for (int64_t j = b->begin, n; j < b->keys; j += n) {
-    n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
-    const bool last = j + n == b->keys;
-    stage_touch(&w->stage, true, b->key + j, n);
-    stage_begin(&w->stage, !last, b->key + j + n, STAGE_KEYS);
-    for (int64_t i = j, m; i < j + n; i += m) {
-      m = j + n - i < most ? j + n - i : most;
-      const key_run run = rows_run(w, b, i, m);
-      m = run.keys;
-      values_keys(w, i, run.v, b->v_row, m);
-    }
-  }
-  values_add(w, state, first);
-}
-
-static void rows_block(row_work *w, int64_t key, int64_t begin, int64_t keys, bool first) {
+static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, bool first) {
   float *state = tree_state(&w->chunks, w->chunks.depth);
   key_block b = {.key = key,
                  .begin = begin,
@@ -313,12 +355,15 @@ static void rows_block(row_work *w, int64_t key, int64_t begin, int64_t keys, bo
   for (int64_t r = 0; r < w->rows; r++) {
     w->end[r] = (int32_t)clamp((int64_t)w->last[r] + 1 - key, begin, keys);
   }
-  rows_scores(w, &b);
+  (b.interleaved ? interleaved_scores : rows_scores)(w, &b);
   PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
-  rows_softmax(w, &b, state);
+  span_stage(&b, &w->ahead, true);
+  stage_ask(&w->ahead, values_turn(w) * ((w->task->value_size + LINE - 1) / LINE));
+  for (int64_t i = 0; i < span_blocks(&b); i++) rows_softmax(w, &b, i, state);
   if (w->keep) rows_dropout(w, &b);
   PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
-  rows_values(w, &b, state, first);
+  rows_values(w, &b);
+  for (int64_t i = 0; i < span_blocks(&b); i++) values_add(w, i, state, first && i == 0);
   PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
 }
 
@@ -326,9 +371,9 @@ static void rows_chunk(row_work *w, int64_t chunk) {
   const chunk_keys c = chunk_of(w->task, chunk, w->reach);
   if (c.begin == c.end) return;
   form_clear(&w->form, tree_state(&w->chunks, w->chunks.depth));
-  for (int64_t key = c.block; key < c.end; key += ATTN_KEY_BLOCK) {
-    rows_block(w, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
-               clamp(c.end - key, 0, ATTN_KEY_BLOCK), key == c.block);
+  for (int64_t key = c.block; key < c.end; key += w->span) {
+    rows_span(w, key, clamp(c.begin - key, 0, w->span), clamp(c.end - key, 0, w->span),
+              key == c.block);
   }
   tree_push(&w->chunks, chunk, form_merge, &w->form);
 }
@@ -363,7 +408,7 @@ static row_layout row_layout_of(const attn_attention_task *task, int64_t levels)
   l.query = (int64_t)(sizeof(row_work) + 63) / 64 * 64 / (int64_t)sizeof(float);
   l.scores = l.query + rows * attn_state_pad(task->head_size);
   l.sums = l.scores + block;
-  l.keep = l.sums + rows * attn_state_pad(task->value_size);
+  l.keep = l.sums + SPAN_BLOCKS * rows * attn_state_pad(task->value_size);
   l.near = l.keep + (task->dropout ? block : 0);
   l.panel = l.near + near_floats(task);
   l.few = l.panel + (rows < PANEL_ROWS ? 0 : run * V_TILE);
@@ -398,7 +443,10 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
     w->last[i] = row_limit(task, (task->lane + i) / task->group);
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
-  w->stage = stage_of(task, w->reach, task->streaming && readable(task));
+  w->span = readable(task) ? SPAN_BLOCKS * ATTN_KEY_BLOCK : ATTN_KEY_BLOCK;
+  w->ahead.task = task;
+  w->ahead.on = task->streaming && readable(task);
+  w->near_by = w->ahead;
   return w;
 }
 
