@@ -358,8 +358,10 @@ static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, boo
   (b.interleaved ? interleaved_scores : rows_scores)(w, &b);
   PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
   span_stage(&b, &w->ahead, true);
-  stage_ask(&w->ahead, values_turn(w) * ((w->task->value_size + LINE - 1) / LINE));
-  for (int64_t i = 0; i < span_blocks(&b); i++) rows_softmax(w, &b, i, state);
+  for (int64_t i = 0; i < span_blocks(&b); i++) {
+    stage_ask(&w->ahead, values_turn(w) / SPAN_BLOCKS * ((w->task->value_size + LINE - 1) / LINE));
+    rows_softmax(w, &b, i, state);
+  }
   if (w->keep) rows_dropout(w, &b);
   PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
   rows_values(w, &b);
