@@ -262,31 +262,31 @@ static int64_t span_blocks(const key_block *b) {
   return (b->keys + ATTN_KEY_BLOCK - 1) / ATTN_KEY_BLOCK;
 }
 
-/* What the span has, a stream per block. */
-static void span_stage(const key_block *b, stage *a, bool values) {
-  stage_begin(a, values, b->key, ATTN_KEY_BLOCK, b->key + b->begin, b->key + b->keys);
-}
+/* Keys that are computed with in turn: `apart` apart, as many of each. */
+typedef struct turns {
+  int64_t first, apart;
+} turns;
 
-/* Groups of the span, of its blocks in turn. */
-static void span_groups(const row_work *w, const key_block *b, group_list *list) {
-  const int64_t begin = b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+/* Groups of the span, of its quarters in turn. */
+static void span_groups(const row_work *w, const key_block *b, turns t, group_list *list) {
   list->groups = 0;
-  for (int64_t i = 0; i < ATTN_KEY_BLOCK; i += ATTN_KEY_GROUP) {
-    for (int64_t key = i; key < b->keys; key += ATTN_KEY_BLOCK) {
-      if (key < begin) continue;
+  for (int64_t i = 0; i < t.apart; i += ATTN_KEY_GROUP) {
+    for (int64_t key = t.first + i; key < b->keys; key += t.apart) {
       list->k[list->groups] = run_of(w->task, b->key + key, 1).k;
       list->key[list->groups++] = (int32_t)key;
     }
   }
 }
 
-/* Of keys that come from memory, so many terms of a group of each block in turn; else whole runs. */
+/* Of keys that come from memory, so many terms of a group of each quarter in turn; else whole runs. */
 static void interleaved_scores(row_work *w, const key_block *b) {
-  const int64_t size = w->task->head_size;
+  const int64_t size = w->task->head_size, first = b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+  const int64_t quarter = (b->keys - first + STAGE_STREAMS - 1) / STAGE_STREAMS;
   const int64_t most = w->ahead.on && size <= ATTN_DOT_RUN ? STAGE_TERMS : ATTN_DOT_RUN;
+  const turns t = {first, attn_whole_groups(quarter)};
   group_list list;
-  span_groups(w, b, &list);
-  span_stage(b, &w->ahead, false);
+  span_groups(w, b, t, &list);
+  stage_begin(&w->ahead, false, b->key + t.first, t.apart, b->key + b->begin, b->key + b->keys);
   stage_ask(&w->ahead, KEYS_AHEAD * ((w->rows + 3) / 4));
   for (int64_t g = 0; g < list.groups; g += STAGE_STREAMS) {
     const int64_t count = list.groups - g < STAGE_STREAMS ? list.groups - g : STAGE_STREAMS;
@@ -297,44 +297,68 @@ static void interleaved_scores(row_work *w, const key_block *b) {
   }
 }
 
-/* Of rows that come from memory, stages are loaded before they are computed with. */
+/* Keys [j, j + STAGE_KEYS) of the span, as far as there are any, in four streams. */
+static void quarters_begin(stage *a, bool values, const key_block *b, int64_t j) {
+  const int64_t end = j + STAGE_KEYS < b->keys ? j + STAGE_KEYS : b->keys;
+  stage_begin(a, values, b->key + j, STAGE_KEYS / STAGE_STREAMS, b->key + j, b->key + end);
+}
+
+/* The stage of keys from j on is loaded, and what is computed with it asks for the next one. */
+static void quarters_load(row_work *w, bool values, const key_block *b, int64_t j) {
+  quarters_begin(&w->near_by, values, b, j);
+  stage_load(&w->near_by, STAGE_KEYS);
+  quarters_begin(&w->ahead, values, b, j + STAGE_KEYS);
+}
+
 static void rows_scores(row_work *w, const key_block *b) {
-  enum { APART = STAGE_KEYS / STAGE_STREAMS };
-  const int64_t end = b->key + b->keys;
-  for (int64_t j = b->begin, n; j < b->keys; j += n) {
-    n = b->keys - j < STAGE_KEYS ? b->keys - j : STAGE_KEYS;
-    const int64_t key = b->key + j, next = key + n, last = next + STAGE_KEYS;
-    stage_begin(&w->near_by, false, key, APART, key, next);
-    stage_load(&w->near_by, INT64_MAX);
-    stage_begin(&w->ahead, false, next, APART, next, last < end ? last : end);
-    for (int64_t i = j, m; i < j + n; i += m) {
-      const key_run run = rows_run(w, b, i, j + n - i);
-      m = run.keys;
-      scores_keys(w, run.k, b->k_row, m, w->scores + i);
+  for (int64_t j = b->begin, n; j < b->keys; j += STAGE_KEYS) {
+    const int64_t end = j + STAGE_KEYS < b->keys ? j + STAGE_KEYS : b->keys;
+    quarters_load(w, false, b, j);
+    for (int64_t i = j; i < end; i += n) {
+      const key_run run = rows_run(w, b, i, end - i);
+      n = run.keys;
+      scores_keys(w, run.k, b->k_row, n, w->scores + i);
     }
+  }
+}
+
+/* Keys [j, end) of the span, of one block. */
+static void values_part_of(row_work *w, const key_block *b, int64_t j, int64_t end) {
+  for (int64_t n; j < end; j += n) {
+    const key_run run = rows_run(w, b, j, end - j);
+    n = run.keys;
+    values_keys(w, j, run.v, b->v_row, n);
   }
 }
 
 /* Keys of a block, coming from memory, whose values are added together: more where there is more to do with them. */
 static int64_t values_turn(const row_work *w) { return w->rows > 4 ? 2 * VALUE_KEYS : VALUE_KEYS; }
 
+static void blocks_begin(stage *a, const key_block *b) {
+  stage_begin(a, true, b->key, ATTN_KEY_BLOCK, b->key + b->begin, b->key + b->keys);
+}
+
 /* Blocks in turn. */
-static void rows_values(row_work *w, const key_block *b) {
-  const int64_t turn = w->ahead.on ? values_turn(w) : ATTN_KEY_BLOCK;
-  span_stage(b, &w->near_by, true);
-  for (int64_t d = 0; d < span_blocks(b) * w->rows * w->value_row; d += V_LANES) {
-    v_store(w->sums + d, v_zero());
-  }
+static void blocks_values(row_work *w, const key_block *b) {
+  const int64_t turn = values_turn(w);
+  blocks_begin(&w->near_by, b);
   for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
     stage_load(&w->near_by, turn);
     for (int64_t key = j; key < b->keys; key += ATTN_KEY_BLOCK) {
       const int64_t end = key + turn < b->keys ? key + turn : b->keys;
-      for (int64_t i = key < b->begin ? b->begin : key, m; i < end; i += m) {
-        const key_run run = rows_run(w, b, i, end - i);
-        m = run.keys;
-        values_keys(w, i, run.v, b->v_row, m);
-      }
+      values_part_of(w, b, key < b->begin ? b->begin : key, end);
     }
+  }
+}
+
+/* Blocks one after the other. */
+static void rows_values(row_work *w, const key_block *b) {
+  const int64_t most = w->ahead.on ? 2 * VALUE_KEYS : STAGE_KEYS;
+  for (int64_t j = b->begin, n; j < b->keys; j += n) {
+    n = STAGE_KEYS - j % STAGE_KEYS;
+    const int64_t end = j + n < b->keys ? j + n : b->keys;
+    quarters_load(w, true, b, j);
+    for (int64_t i = j; i < end; i += most) values_part_of(w, b, i, i + most < end ? i + most : end);
   }
 }
 
@@ -357,14 +381,18 @@ static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, boo
   }
   (b.interleaved ? interleaved_scores : rows_scores)(w, &b);
   PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
-  span_stage(&b, &w->ahead, true);
+  const bool turns = w->ahead.on && span_blocks(&b) == SPAN_BLOCKS;
+  if (turns) blocks_begin(&w->ahead, &b);
   for (int64_t i = 0; i < span_blocks(&b); i++) {
     stage_ask(&w->ahead, values_turn(w) / SPAN_BLOCKS * ((w->task->value_size + LINE - 1) / LINE));
     rows_softmax(w, &b, i, state);
   }
   if (w->keep) rows_dropout(w, &b);
   PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
-  rows_values(w, &b);
+  for (int64_t d = 0; d < span_blocks(&b) * w->rows * w->value_row; d += V_LANES) {
+    v_store(w->sums + d, v_zero());
+  }
+  (turns ? blocks_values : rows_values)(w, &b);
   for (int64_t i = 0; i < span_blocks(&b); i++) values_add(w, i, state, first && i == 0);
   PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
 }
