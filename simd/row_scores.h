@@ -18,10 +18,10 @@ enum {
   ROWS_ROOM = (MAX_ROWS + 15) / 16 * 16,
   SPAN_BLOCKS = ATTN_KEY_CHUNK / ATTN_KEY_BLOCK,
   SCORES_ROW = ATTN_KEY_CHUNK + 16, /* a group of lanes may end behind the span */
-  STAGE_KEYS = 64,                  /* keys in rows that are read from memory together */
-  STAGE_TERMS = 32,                 /* of interleaved keys */
-  VALUE_KEYS = 8,                   /* of a block, whose values are added together */
-  KEYS_AHEAD = 8,                   /* lines of each stream, before they are computed with */
+  STAGE_KEYS = 64,                  /* that are loaded together where blocks do not take turns */
+  TURN_TERMS = 32,                  /* of interleaved keys */
+  TERMS_AHEAD = 8, /* that are asked for before they are computed with, for 4 rows */
+  TURN_KEYS = 8,   /* of the values of a block */
   PANEL_ROWS = 4
 };
 
@@ -43,7 +43,8 @@ typedef struct row_work {
   bool exp_sleef;
   state_form form;
   tree chunks;
-  stage ahead, near_by; /* of what is computed with: what is asked for, what is loaded */
+  stage asked,
+      loaded; /* a few keys, or some terms of them, before they are computed with; right before */
 } row_work;
 
 /* ---- scores ---- */
@@ -88,7 +89,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           }
         }
       }
-      stage_pace(&w->ahead, w->rows, groups * 4 * V_LANES);
+      stage_pace(&w->asked, w->rows, groups * 4 * V_LANES);
     }
   }
   if (d < n) {
@@ -166,7 +167,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
           V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
         }
       }
-      stage_pace(&w->ahead, w->rows, groups * V_COLUMNS * V_LANES);
+      stage_pace(&w->asked, w->rows, groups * V_COLUMNS * V_LANES);
     }
     if (c < n) {
       for (int g = 0; g < groups; g++) {
@@ -190,10 +191,11 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
    : (rows) * GROUP_VECTORS < 8 ? 8 / ((rows) * GROUP_VECTORS)                                     \
                                 : 1)
 
+/* Groups of keys that are read in turn, and where row 0 has their scores. */
 typedef struct group_list {
   int64_t groups;
-  const float *k[ATTN_KEY_CHUNK / ATTN_KEY_GROUP];
-  int32_t key[ATTN_KEY_CHUNK / ATTN_KEY_GROUP]; /* from the start of the span */
+  const float *k[STAGE_STREAMS];
+  float *scores[STAGE_STREAMS];
 } group_list;
 
 /* Terms [d, d + n) of a run of the dot products of `rows` queries with groups of interleaved keys: stored, or added
@@ -208,7 +210,7 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
   tile_rows(q, w->query + row * w->query_row + d, w->query_row, w->rows - row);
   V_UNROLL for (int g = 0; g < groups; g++) {
     keys[g] = list->k[first + g] + d * ATTN_KEY_GROUP;
-    to[g] = w->scores + row * SCORES_ROW + list->key[first + g];
+    to[g] = list->scores[first + g] + row * SCORES_ROW;
   }
   v_f32 acc[4 * GROUP_VECTORS > 8 ? 4 * GROUP_VECTORS : 8];
   V_UNROLL for (int r = 0; r < rows; r++) {
@@ -221,7 +223,7 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
     strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
     V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
     V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
-    stage_pace(&w->ahead, rows, groups * STEP * ATTN_KEY_GROUP);
+    stage_pace(&w->asked, rows, groups * STEP * ATTN_KEY_GROUP);
   }
   strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
   V_UNROLL for (int r = 0; r < rows; r++) {
@@ -249,9 +251,8 @@ GROUP_SCORES(1)
 GROUP_SCORES(2)
 GROUP_SCORES(4)
 
-/* Terms of `count` groups from the list's `first`. */
-static void scores_groups(row_work *w, const group_list *list, int64_t first, int64_t count,
-                          int64_t d, int64_t n) {
+/* The same for all rows and groups. */
+static void scores_groups(row_work *w, const group_list *list, int64_t d, int64_t n) {
   static const group_scores_fn by_rows[3][2] = {{group_scores_1_one, group_scores_1_some},
                                                 {group_scores_2_one, group_scores_2_some},
                                                 {group_scores_4_one, group_scores_4_some}};
@@ -259,10 +260,10 @@ static void scores_groups(row_work *w, const group_list *list, int64_t first, in
   for (int64_t r = 0, take; r < w->rows; r += take) {
     take = scores_taken(w->rows - r);
     const int64_t kind = take / 2;
-    for (int64_t g = 0, step; g < count; g += step) {
-      const bool several = count - g >= together[kind];
+    for (int64_t g = 0, step; g < list->groups; g += step) {
+      const bool several = list->groups - g >= together[kind];
       step = several ? together[kind] : 1;
-      by_rows[kind][several](w, r, list, first + g, d, n);
+      by_rows[kind][several](w, r, list, g, d, n);
     }
   }
 }

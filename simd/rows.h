@@ -104,10 +104,10 @@ static V_NOINLINE float row_weights_sleef(float *s, int64_t begin, int64_t end, 
 
 /* Scores of block i of the span become weights; the running maxima and sums move on; w->factor[i] rescales the
  * values. */
-static void rows_softmax(row_work *w, const key_block *b, int64_t i, float *state) {
+static void rows_softmax(row_work *w, const key_block *span, int64_t i, float *state) {
   float *max = form_max(state), *sum = form_sum(&w->form, state);
   const v_f32 scale = v_set1(w->form.weight_scale);
-  const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(b->begin - key, 0, ATTN_KEY_BLOCK);
+  const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
   for (int64_t r = 0; r < w->rows; r++) {
     w->max[r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
   }
@@ -127,14 +127,14 @@ static void rows_softmax(row_work *w, const key_block *b, int64_t i, float *stat
   }
 }
 
-static void rows_dropout(const row_work *w, const key_block *b) {
-  w->task->dropout(w->task->dropout_user, w->task->lane, w->rows, SCORES_ROW, b->key, b->keys, 1,
-                   w->keep);
+static void rows_dropout(const row_work *w, const key_block *span) {
+  w->task->dropout(w->task->dropout_user, w->task->lane, w->rows, SCORES_ROW, span->key, span->keys,
+                   1, w->keep);
   for (int64_t r = 0; r < w->rows; r++) {
     float *s = w->scores + r * SCORES_ROW;
     const float *keep = w->keep + r * SCORES_ROW;
     /* By choice, not by product: a dropped NaN is dropped. */
-    for (int64_t j = b->begin; j < w->end[r]; j++) s[j] = keep[j] > 0.0f ? s[j] : 0.0f;
+    for (int64_t j = span->begin; j < w->end[r]; j++) s[j] = keep[j] > 0.0f ? s[j] : 0.0f;
   }
 }
 
@@ -208,7 +208,7 @@ static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, con
     while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
     part->add(weights, v + d, v_row, n, sums + d, w->value_row);
     d += part->vectors * V_LANES;
-    stage_pace(&w->ahead, take, part->vectors * V_LANES * n);
+    stage_pace(&w->asked, take, part->vectors * V_LANES * n);
   }
   for (int64_t r = 0; r < take && d < size; r++) {
     row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
@@ -243,7 +243,7 @@ static void values_add(const row_work *w, int64_t i, float *state, bool first) {
   }
 }
 
-/* ---- spans of blocks, and chunks ---- */
+/* ---- spans ---- */
 
 /* Whether the kernel can read keys where they lie: dense rows, enough of them in a page; or groups that begin where
  * blocks do. */
@@ -253,147 +253,140 @@ static bool readable(const attn_attention_task *task) {
 }
 
 /* Keys of the span from its i-th on, at most so many: where they lie, or in the copy. */
-static key_run rows_run(const row_work *w, const key_block *b, int64_t i, int64_t most) {
-  if (!b->k) return run_of(w->task, b->key + i, most);
-  return (key_run){b->k + i * b->k_row, b->v + i * b->v_row, most};
+static key_run rows_run(const row_work *w, const key_block *span, int64_t i, int64_t most) {
+  if (!span->k) return run_of(w->task, span->key + i, most);
+  return (key_run){span->k + i * span->k_row, span->v + i * span->v_row, most};
 }
 
-static int64_t span_blocks(const key_block *b) {
-  return (b->keys + ATTN_KEY_BLOCK - 1) / ATTN_KEY_BLOCK;
+static int64_t span_blocks(const key_block *span) {
+  return (span->keys + ATTN_KEY_BLOCK - 1) / ATTN_KEY_BLOCK;
 }
 
-/* Keys that are computed with in turn: `apart` apart, as many of each. */
-typedef struct turns {
-  int64_t first, apart;
-} turns;
+/* A stage of keys [first, end) of the span. */
+static void span_stage(stage *a, bool values, const key_block *span, int64_t first, int64_t end,
+                       int64_t apart) {
+  const int64_t begin = first > span->begin ? first : span->begin;
+  if (end > span->keys) end = span->keys;
+  stage_begin(a, values, span->key + first, apart, span->key + begin, span->key + end);
+}
 
-/* Groups of the span, of its quarters in turn. */
-static void span_groups(const row_work *w, const key_block *b, turns t, group_list *list) {
-  list->groups = 0;
-  for (int64_t i = 0; i < t.apart; i += ATTN_KEY_GROUP) {
-    for (int64_t key = t.first + i; key < b->keys; key += t.apart) {
-      list->k[list->groups] = run_of(w->task, b->key + key, 1).k;
-      list->key[list->groups++] = (int32_t)key;
+/* The keys from `first` on are loaded in four streams, and what is computed with them asks for those from `next` on. */
+static void stage_keys(row_work *w, bool values, const key_block *span, int64_t first,
+                       int64_t next) {
+  enum { APART = STAGE_KEYS / STAGE_STREAMS };
+  span_stage(&w->loaded, values, span, first, next, APART);
+  stage_load(&w->loaded, APART);
+  span_stage(&w->asked, values, span, next, next + STAGE_KEYS, APART);
+}
+
+static void rows_scores(row_work *w, const key_block *span) {
+  for (int64_t j = span->begin, end; j < span->keys; j = end) {
+    end = j + STAGE_KEYS < span->keys ? j + STAGE_KEYS : span->keys;
+    stage_keys(w, false, span, j, end);
+    for (int64_t n; j < end; j += n) {
+      const key_run run = rows_run(w, span, j, end - j);
+      n = run.keys;
+      scores_keys(w, run.k, span->k_row, n, w->scores + j);
     }
   }
 }
 
-/* Of keys that come from memory, so many terms of a group of each quarter in turn; else whole runs. */
-static void interleaved_scores(row_work *w, const key_block *b) {
-  const int64_t size = w->task->head_size, first = b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
-  const int64_t quarter = (b->keys - first + STAGE_STREAMS - 1) / STAGE_STREAMS;
-  const int64_t most = w->ahead.on && size <= ATTN_DOT_RUN ? STAGE_TERMS : ATTN_DOT_RUN;
-  const turns t = {first, attn_whole_groups(quarter)};
-  group_list list;
-  span_groups(w, b, t, &list);
-  stage_begin(&w->ahead, false, b->key + t.first, t.apart, b->key + b->begin, b->key + b->keys);
-  stage_ask(&w->ahead, KEYS_AHEAD * ((w->rows + 3) / 4));
-  for (int64_t g = 0; g < list.groups; g += STAGE_STREAMS) {
-    const int64_t count = list.groups - g < STAGE_STREAMS ? list.groups - g : STAGE_STREAMS;
+/* Groups of each quarter of the span in turn: of those that come from memory some terms, else whole runs. */
+static void interleaved_scores(row_work *w, const key_block *span) {
+  const int64_t size = w->task->head_size, first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+  const int64_t quarter = (span->keys - first + STAGE_STREAMS - 1) / STAGE_STREAMS;
+  const int64_t apart = attn_whole_groups(quarter);
+  const int64_t most = w->asked.on && size <= ATTN_DOT_RUN ? TURN_TERMS : ATTN_DOT_RUN;
+  span_stage(&w->asked, false, span, first, span->keys, apart);
+  stage_ask(&w->asked, TERMS_AHEAD * ((w->rows + 3) / 4));
+  for (int64_t i = first; i < first + apart; i += ATTN_KEY_GROUP) {
+    group_list list = {.groups = 0};
+    for (int64_t key = i; key < span->keys; key += apart) {
+      list.k[list.groups] = run_of(w->task, span->key + key, 1).k;
+      list.scores[list.groups++] = w->scores + key;
+    }
     for (int64_t d = 0, n; d < size; d += n) {
       n = size - d < most ? size - d : most;
-      scores_groups(w, &list, g, count, d, n);
-    }
-  }
-}
-
-/* Keys [j, j + STAGE_KEYS) of the span, as far as there are any, in four streams. */
-static void quarters_begin(stage *a, bool values, const key_block *b, int64_t j) {
-  const int64_t end = j + STAGE_KEYS < b->keys ? j + STAGE_KEYS : b->keys;
-  stage_begin(a, values, b->key + j, STAGE_KEYS / STAGE_STREAMS, b->key + j, b->key + end);
-}
-
-/* The stage of keys from j on is loaded, and what is computed with it asks for the next one. */
-static void quarters_load(row_work *w, bool values, const key_block *b, int64_t j) {
-  quarters_begin(&w->near_by, values, b, j);
-  stage_load(&w->near_by, STAGE_KEYS);
-  quarters_begin(&w->ahead, values, b, j + STAGE_KEYS);
-}
-
-static void rows_scores(row_work *w, const key_block *b) {
-  for (int64_t j = b->begin, n; j < b->keys; j += STAGE_KEYS) {
-    const int64_t end = j + STAGE_KEYS < b->keys ? j + STAGE_KEYS : b->keys;
-    quarters_load(w, false, b, j);
-    for (int64_t i = j; i < end; i += n) {
-      const key_run run = rows_run(w, b, i, end - i);
-      n = run.keys;
-      scores_keys(w, run.k, b->k_row, n, w->scores + i);
+      scores_groups(w, &list, d, n);
     }
   }
 }
 
 /* Keys [j, end) of the span, of one block. */
-static void values_part_of(row_work *w, const key_block *b, int64_t j, int64_t end) {
+static void values_of(row_work *w, const key_block *span, int64_t j, int64_t end) {
   for (int64_t n; j < end; j += n) {
-    const key_run run = rows_run(w, b, j, end - j);
+    const key_run run = rows_run(w, span, j, end - j);
     n = run.keys;
-    values_keys(w, j, run.v, b->v_row, n);
+    values_keys(w, j, run.v, span->v_row, n);
   }
 }
 
-/* Keys of a block, coming from memory, whose values are added together: more where there is more to do with them. */
-static int64_t values_turn(const row_work *w) { return w->rows > 4 ? 2 * VALUE_KEYS : VALUE_KEYS; }
-
-static void blocks_begin(stage *a, const key_block *b) {
-  stage_begin(a, true, b->key, ATTN_KEY_BLOCK, b->key + b->begin, b->key + b->keys);
+/* One block after the other. */
+static void rows_values(row_work *w, const key_block *span) {
+  const int64_t most = w->asked.on ? 2 * TURN_KEYS : STAGE_KEYS;
+  for (int64_t j = span->begin, end; j < span->keys; j = end) {
+    end = j - j % STAGE_KEYS + STAGE_KEYS;
+    if (end > span->keys) end = span->keys;
+    stage_keys(w, true, span, j, end);
+    for (; j < end; j += most) values_of(w, span, j, j + most < end ? j + most : end);
+  }
 }
 
-/* Blocks in turn. */
-static void blocks_values(row_work *w, const key_block *b) {
-  const int64_t turn = values_turn(w);
-  blocks_begin(&w->near_by, b);
+/* Keys of each block, coming from memory, whose values are added in turn: more where there is more to do with them. */
+static int64_t turn_keys(const row_work *w) { return w->rows > 4 ? 2 * TURN_KEYS : TURN_KEYS; }
+
+/* Some keys of each block in turn. */
+static void turns_values(row_work *w, const key_block *span) {
+  const int64_t turn = turn_keys(w);
+  span_stage(&w->loaded, true, span, 0, span->keys, ATTN_KEY_BLOCK);
   for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
-    stage_load(&w->near_by, turn);
-    for (int64_t key = j; key < b->keys; key += ATTN_KEY_BLOCK) {
-      const int64_t end = key + turn < b->keys ? key + turn : b->keys;
-      values_part_of(w, b, key < b->begin ? b->begin : key, end);
+    stage_load(&w->loaded, turn);
+    for (int64_t i = j; i < span->keys; i += ATTN_KEY_BLOCK) {
+      const int64_t end = i + turn < span->keys ? i + turn : span->keys;
+      values_of(w, span, i < span->begin ? span->begin : i, end);
     }
   }
 }
 
-/* Blocks one after the other. */
-static void rows_values(row_work *w, const key_block *b) {
-  const int64_t most = w->ahead.on ? 2 * VALUE_KEYS : STAGE_KEYS;
-  for (int64_t j = b->begin, n; j < b->keys; j += n) {
-    n = STAGE_KEYS - j % STAGE_KEYS;
-    const int64_t end = j + n < b->keys ? j + n : b->keys;
-    quarters_load(w, true, b, j);
-    for (int64_t i = j; i < end; i += most) values_part_of(w, b, i, i + most < end ? i + most : end);
+/* Weights of all blocks, and meanwhile the values of the first turn are asked for. */
+static void span_softmax(row_work *w, const key_block *span, float *state) {
+  const int64_t lines = (w->task->value_size + LINE - 1) / LINE;
+  for (int64_t i = 0; i < span_blocks(span); i++) {
+    stage_ask(&w->asked, turn_keys(w) / SPAN_BLOCKS * lines);
+    rows_softmax(w, span, i, state);
   }
+  if (w->keep) rows_dropout(w, span);
 }
 
 static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, bool first) {
   float *state = tree_state(&w->chunks, w->chunks.depth);
-  key_block b = {.key = key,
-                 .begin = begin,
-                 .keys = keys,
-                 .k_row = w->task->k_row,
-                 .v_row = w->task->v_row,
-                 .interleaved = groups_aligned(w->task)};
+  key_block span = {.key = key,
+                    .begin = begin,
+                    .keys = keys,
+                    .k_row = w->task->k_row,
+                    .v_row = w->task->v_row,
+                    .interleaved = groups_aligned(w->task)};
+  const int64_t blocks = span_blocks(&span);
+  const bool turns = w->asked.on && blocks == SPAN_BLOCKS;
   PHASE_BEGIN(ticks);
   if (!readable(w->task)) {
-    block_copy(w->task, &b, false, w->near);
-    block_copy(w->task, &b, true, w->near);
+    block_copy(w->task, &span, false, w->near);
+    block_copy(w->task, &span, true, w->near);
   }
   PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
   for (int64_t r = 0; r < w->rows; r++) {
     w->end[r] = (int32_t)clamp((int64_t)w->last[r] + 1 - key, begin, keys);
   }
-  (b.interleaved ? interleaved_scores : rows_scores)(w, &b);
+  (span.interleaved ? interleaved_scores : rows_scores)(w, &span);
   PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
-  const bool turns = w->ahead.on && span_blocks(&b) == SPAN_BLOCKS;
-  if (turns) blocks_begin(&w->ahead, &b);
-  for (int64_t i = 0; i < span_blocks(&b); i++) {
-    stage_ask(&w->ahead, values_turn(w) / SPAN_BLOCKS * ((w->task->value_size + LINE - 1) / LINE));
-    rows_softmax(w, &b, i, state);
-  }
-  if (w->keep) rows_dropout(w, &b);
+  if (turns) span_stage(&w->asked, true, &span, 0, keys, ATTN_KEY_BLOCK);
+  span_softmax(w, &span, state);
   PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
-  for (int64_t d = 0; d < span_blocks(&b) * w->rows * w->value_row; d += V_LANES) {
+  for (int64_t d = 0; d < blocks * w->rows * w->value_row; d += V_LANES) {
     v_store(w->sums + d, v_zero());
   }
-  (turns ? blocks_values : rows_values)(w, &b);
-  for (int64_t i = 0; i < span_blocks(&b); i++) values_add(w, i, state, first && i == 0);
+  (turns ? turns_values : rows_values)(w, &span);
+  for (int64_t i = 0; i < blocks; i++) values_add(w, i, state, first && i == 0);
   PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
 }
 
@@ -474,9 +467,9 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
   w->span = readable(task) ? SPAN_BLOCKS * ATTN_KEY_BLOCK : ATTN_KEY_BLOCK;
-  w->ahead.task = task;
-  w->ahead.on = task->streaming && readable(task);
-  w->near_by = w->ahead;
+  w->asked.task = task;
+  w->asked.on = task->streaming && readable(task);
+  w->loaded = w->asked;
   return w;
 }
 
