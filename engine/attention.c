@@ -15,9 +15,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Keys and values of more than that are taken to come from memory: between two calls other layers pass through the
- * caches. Of 6 MB on, calls of nothing but decode from one cache were 1.3 to 1.8 times as fast that way on a Zen 3 whose
- * 32 MB are shared by 8 cores; of 4 MB, 0.7. */
+/* Keys and values of more than that are read as if from memory: between two calls other layers pass through the caches,
+ * and a core's share of the third level is a few MB. Calls of nothing but decode from one cache of 6 to 16 MB were 1.3 to
+ * 1.8 times as fast that way on a Zen 3 whose 32 MB are shared by 8 cores; of 4 MB, 0.7. */
 enum { STREAM_BYTES = 5 << 20 };
 
 struct attn_plan {

@@ -7,6 +7,8 @@
 
 #include "body.h"
 
+enum { LINE_FLOATS = 16 };
+
 static int64_t clamp(int64_t a, int64_t low, int64_t high) {
   return a < low ? low : a > high ? high : a;
 }
@@ -44,7 +46,7 @@ static key_run run_of(const attn_attention_task *task, int64_t key, int64_t most
   if (task->table) {
     const uint32_t slot = (uint32_t)(key + task->slot), size = (uint32_t)task->page_size;
     uint32_t at = slot / size;
-    if (at >= (uint32_t)task->table_width) at %= (uint32_t)task->table_width; /* a ring's */
+    if (at >= (uint32_t)task->table_width) at %= (uint32_t)task->table_width; /* rings only */
     const int64_t page = task->table[at];
     run.k += page * task->k_page;
     run.v += page * task->v_page;
@@ -56,7 +58,7 @@ static key_run run_of(const attn_attention_task *task, int64_t key, int64_t most
   return run;
 }
 
-/* A block of keys as a kernel reads it: where they lie, or a copy of them. */
+/* A block of keys as a kernel reads it, or several: where they lie, or a copy of them, of one block. */
 typedef struct key_block {
   int64_t key;         /* a multiple of ATTN_KEY_BLOCK */
   int64_t begin, keys; /* those before `begin` are not there, nor those from `keys` on */
@@ -142,7 +144,7 @@ static key_block block_begin(const attn_attention_task *task, float *near, int64
 
 static void prefetch_row(const float *p, int64_t dim, int64_t size) {
   if (dim != 1) return; /* one line a float: not worth the requests */
-  for (int64_t d = 0; d < size; d += 16) __builtin_prefetch(p + d, 0, 2);
+  for (int64_t d = 0; d < size; d += LINE_FLOATS) __builtin_prefetch(p + d, 0, 2);
 }
 
 /* One key of the next block on its way to the second cache level; called at intervals. */

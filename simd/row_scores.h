@@ -6,12 +6,12 @@
 #define ATTN_SIMD_ROW_SCORES_H
 
 #include "block.h"
-#include "stage.h"
+#include "streams.h"
 
 /* Measured on Zen 3, AVX2, 24 lanes a tile, keys in rows. From a cache, 9 rows are 1.2 times as fast as in a tile, 12 the same, 16,
  * two of a tile's three vectors, 0.9. From memory and in pages, which this kernel reads where they lie, 12 are 1.3 times as
- * fast, 16 the same. Stages of 32 keys of 512 bytes read 3 % slower, of 16 30 %. Transposing for the register tile pays
- * from 4 rows on (3: 5 % slower, 4: the same to 10 % faster, 8: 15 %). */
+ * fast, 16 the same. Transposing for the register tile pays from 4 rows on (3: 5 % slower, 4: the same to 10 % faster,
+ * 8: 15 %). What is measured of the rest is in docs/performance.md. */
 enum {
   NEAR_ROWS = V_TILE / 2,
   MAX_ROWS = V_TILE * 2 / 3,
@@ -19,11 +19,19 @@ enum {
   SPAN_BLOCKS = ATTN_KEY_CHUNK / ATTN_KEY_BLOCK,
   SCORES_ROW = ATTN_KEY_CHUNK + 16, /* a group of lanes may end behind the span */
   STAGE_KEYS = 64,                  /* that are loaded together where blocks do not take turns */
-  TURN_TERMS = 32,                  /* of interleaved keys */
-  TERMS_AHEAD = 8, /* that are asked for before they are computed with, for 4 rows */
-  TURN_KEYS = 8,   /* of the values of a block */
+  STAGE_PART = 16,                  /* of them, whose values are added together */
+  TURN_TERMS = 16,                  /* of interleaved keys */
+  TERMS_AHEAD = 8,                  /* of them when a turn begins, for 4 rows */
+  TURN_FLOATS = 1024, /* of the values of a block, for 4 rows; the first level holds 8192 */
+  TURN_KEYS = 16,     /* at most */
   PANEL_ROWS = 4
 };
+_Static_assert(SPAN_BLOCKS *ATTN_KEY_BLOCK == ATTN_KEY_CHUNK && (int)SPAN_BLOCKS == (int)STREAMS,
+               "the blocks of a chunk are the streams");
+_Static_assert(ATTN_KEY_BLOCK % STAGE_KEYS == 0 && STAGE_KEYS % STAGE_PART == 0 &&
+                   ATTN_KEY_BLOCK % TURN_KEYS == 0,
+               "what is added together is of one block");
+_Static_assert((int)LINE_FLOATS == (int)ATTN_KEY_GROUP, "a term of a group is a line");
 
 typedef struct row_work {
   const attn_attention_task *task;
@@ -43,8 +51,8 @@ typedef struct row_work {
   bool exp_sleef;
   state_form form;
   tree chunks;
-  stage asked,
-      loaded; /* a few keys, or some terms of them, before they are computed with; right before */
+  streams asked;  /* prefetched, at the pace of computing */
+  streams loaded; /* right before they are computed with */
 } row_work;
 
 /* ---- scores ---- */
@@ -89,7 +97,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           }
         }
       }
-      stage_pace(&w->asked, w->rows, groups * 4 * V_LANES);
+      streams_pace(&w->asked, w->rows, groups * 4 * V_LANES);
     }
   }
   if (d < n) {
@@ -167,7 +175,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
           V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
         }
       }
-      stage_pace(&w->asked, w->rows, groups * V_COLUMNS * V_LANES);
+      streams_pace(&w->asked, w->rows, groups * V_COLUMNS * V_LANES);
     }
     if (c < n) {
       for (int g = 0; g < groups; g++) {
@@ -184,29 +192,29 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
   }
 }
 
-/* Groups of interleaved keys that are computed together: enough sums to hide the latency. */
+/* Groups of interleaved keys that are computed together: enough sums to hide the latency, but no more than streams. */
 #define GROUP_VECTORS (ATTN_KEY_GROUP / V_LANES)
+#define GROUPS_FILLING(rows) (8 / ((rows) * GROUP_VECTORS))
 #define GROUPS_TOGETHER(rows)                                                                      \
-  ((rows) * GROUP_VECTORS < 2   ? STAGE_STREAMS                                                    \
-   : (rows) * GROUP_VECTORS < 8 ? 8 / ((rows) * GROUP_VECTORS)                                     \
-                                : 1)
+  (GROUPS_FILLING(rows) < 1 ? 1 : GROUPS_FILLING(rows) > STREAMS ? STREAMS : GROUPS_FILLING(rows))
 
 /* Groups of keys that are read in turn, and where row 0 has their scores. */
 typedef struct group_list {
   int64_t groups;
-  const float *k[STAGE_STREAMS];
-  float *scores[STAGE_STREAMS];
+  const float *k[STREAMS];
+  float *scores[STREAMS];
 } group_list;
 
-/* Terms [d, d + n) of a run of the dot products of `rows` queries with groups of interleaved keys: stored, or added
- * to those before them. Whole runs are added to the runs before. */
+/* Terms [d, d + n) of the dot products of `rows` queries with groups of interleaved keys: a part of the first run,
+ * which goes on where the part before has left it, or a whole run, added to those before. */
 V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_t row,
                            const group_list *list, int64_t first, int64_t d, int64_t n) {
   enum { STEP = 4 };
   const int vectors = groups * GROUP_VECTORS;
-  const bool inside = d % ATTN_DOT_RUN > 0;
-  const float *q[V_ROWS], *keys[STAGE_STREAMS];
-  float *to[STAGE_STREAMS];
+  const bool resume = d % ATTN_DOT_RUN > 0;
+  const int64_t real = rows < w->rows - row ? rows : w->rows - row;
+  const float *q[V_ROWS], *keys[STREAMS];
+  float *to[STREAMS];
   tile_rows(q, w->query + row * w->query_row + d, w->query_row, w->rows - row);
   V_UNROLL for (int g = 0; g < groups; g++) {
     keys[g] = list->k[first + g] + d * ATTN_KEY_GROUP;
@@ -216,21 +224,21 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {
       const float *at = to[i / GROUP_VECTORS] + r * SCORES_ROW + i % GROUP_VECTORS * V_LANES;
-      acc[r * vectors + i] = inside ? v_load(at) : v_zero();
+      acc[r * vectors + i] = resume ? v_load(at) : v_zero();
     }
   }
   for (; n >= STEP; n -= STEP) {
     strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
     V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
     V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
-    stage_pace(&w->asked, rows, groups * STEP * ATTN_KEY_GROUP);
+    streams_pace(&w->asked, real, groups * STEP * ATTN_KEY_GROUP);
   }
   strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {
       float *at = to[i / GROUP_VECTORS] + r * SCORES_ROW + i % GROUP_VECTORS * V_LANES;
       const v_f32 sum = acc[r * vectors + i];
-      v_store(at, d > 0 && !inside ? v_add(v_load(at), sum) : sum);
+      v_store(at, d > 0 && !resume ? v_add(v_load(at), sum) : sum);
     }
   }
 }
@@ -253,9 +261,11 @@ GROUP_SCORES(4)
 
 /* The same for all rows and groups. */
 static void scores_groups(row_work *w, const group_list *list, int64_t d, int64_t n) {
-  static const group_scores_fn by_rows[3][2] = {{group_scores_1_one, group_scores_1_some},
-                                                {group_scores_2_one, group_scores_2_some},
-                                                {group_scores_4_one, group_scores_4_some}};
+#define ONE_AND_SOME(rows)                                                                         \
+  {GROUPS_TOGETHER(rows) > 1 ? group_scores_##rows##_one : group_scores_##rows##_some,             \
+   group_scores_##rows##_some}
+  static const group_scores_fn by_rows[3][2] = {ONE_AND_SOME(1), ONE_AND_SOME(2), ONE_AND_SOME(4)};
+#undef ONE_AND_SOME
   static const int together[3] = {GROUPS_TOGETHER(1), GROUPS_TOGETHER(2), GROUPS_TOGETHER(4)};
   for (int64_t r = 0, take; r < w->rows; r += take) {
     take = scores_taken(w->rows - r);

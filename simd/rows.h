@@ -3,17 +3,24 @@
 
 /* Few queries, as in decode: keys lie in the lanes. What tiles do with a query per lane would leave most lanes
  * empty here, and nothing is to be shared by queries but the reading of K and V, once for all that share a kv
- * head. Per block of keys:
+ * head:
  *
  *   scores   S[row][key] = sum_d Q[row][d] K[key][d]     K as it lies or transposed, Q broadcast
  *   softmax  along the lanes
  *   values   O[row][.] += sum_key S[row][key] V[key][.]  S broadcast, V where it lies
  *
- * The same additions in the same order as for tiles. Part of attention.c. */
+ * The blocks of a chunk make a span: their scores, then their weights, then their values; where keys must be copied, a
+ * block is one. The same additions in the same order as for tiles. How it is read (streams.h):
+ *
+ *                    scores of groups       scores of rows    values
+ *   from a cache     four groups            64 keys           64 keys
+ *   from memory      quarters in turn       stages of 64      blocks in turn, or, of fewer than four, stages of 64
+ *
+ * Part of attention.c. */
 #ifndef ATTN_SIMD_ROWS_H
 #define ATTN_SIMD_ROWS_H
 
-#include "row_scores.h"
+#include "row_values.h"
 
 /* ---- softmax ---- */
 
@@ -51,6 +58,7 @@ typedef struct row_sums {
 } row_sums;
 
 _Static_assert(V_EXP_GROUP *V_LANES % ATTN_WEIGHT_SUMS == 0, "a group has whole rounds of sums");
+_Static_assert(ATTN_KEY_BLOCK % (V_EXP_GROUP * V_LANES) == 0, "a group is of one block");
 V_INLINE void row_sums_add(row_sums *sums, const int i, v_f32 p) {
 #if V_LANES == 16
   (void)i; /* the lower half is the sums */
@@ -138,111 +146,6 @@ static void rows_dropout(const row_work *w, const key_block *span) {
   }
 }
 
-/* ---- values ---- */
-
-typedef void (*row_values_fn)(const float *weights, const float *v, int64_t v_row, int64_t n,
-                              float *sums, int64_t sums_row);
-
-/* Sums of `rows` rows and `vectors` vectors of columns move on by n keys. */
-#define ROW_VALUES(rows, vectors)                                                                  \
-  static V_NOINLINE void row_values_##rows##_##vectors(const float *weights, const float *v,       \
-                                                       int64_t v_row, int64_t n, float *sums,      \
-                                                       int64_t sums_row) {                         \
-    v_f32 acc[(rows) * (vectors)];                                                                 \
-    V_UNROLL for (int i = 0; i < (rows) * (vectors); i++) {                                        \
-      acc[i] = v_load(sums + i / (vectors) * sums_row + i % (vectors) * V_LANES);                  \
-    }                                                                                              \
-    const float *left[rows];                                                                       \
-    V_UNROLL for (int r = 0; r < (rows); r++) left[r] = weights + r * SCORES_ROW;                  \
-    strip_accumulate(acc, rows, 1, vectors, left, 1, &v, v_row, n);                                \
-    V_UNROLL for (int i = 0; i < (rows) * (vectors); i++) {                                        \
-      v_store(sums + i / (vectors) * sums_row + i % (vectors) * V_LANES, acc[i]);                  \
-    }                                                                                              \
-  }
-ROW_VALUES(1, 1)
-ROW_VALUES(1, 2)
-ROW_VALUES(1, 4)
-ROW_VALUES(1, 8)
-ROW_VALUES(2, 1)
-ROW_VALUES(2, 2)
-ROW_VALUES(2, 4)
-ROW_VALUES(4, 1)
-ROW_VALUES(4, 2)
-ROW_VALUES(4, 3)
-
-typedef struct values_part {
-  int64_t vectors;
-  row_values_fn add;
-} values_part;
-
-/* Widest first, for 1, 2 and 4 rows. */
-static const values_part values_parts[3][4] = {
-    {{8, row_values_1_8}, {4, row_values_1_4}, {2, row_values_1_2}, {1, row_values_1_1}},
-    {{4, row_values_2_4}, {2, row_values_2_2}, {1, row_values_2_1}},
-    {{3, row_values_4_3}, {2, row_values_4_2}, {1, row_values_4_1}}};
-
-/* Columns behind the last whole vector. */
-static void row_values_tail(const float *weights, const float *v, int64_t v_row, int64_t n,
-                            float *sums, int64_t columns) {
-  v_f32 acc = v_load(sums);
-  for (int64_t k = 0; k < n; k++) {
-    acc = v_fma(v_broadcast(weights + k), v_load_n(v + k * v_row, columns), acc);
-  }
-  v_store(sums, acc);
-}
-
-/* Rows whose values are computed together: 4, 2 or 1 of those left. */
-static int64_t values_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
-
-/* n keys for `take` rows, 1, 2 or 4, of which all see them. Eight accumulators or more where there is enough to do:
- * as many as hide the latency. */
-static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
-                        int64_t v_row, int64_t n) {
-  const values_part *part = values_parts[take / 2];
-  const float *weights = w->scores + row * SCORES_ROW + key;
-  float *sums = w->sums + (key / ATTN_KEY_BLOCK * w->rows + row) * w->value_row;
-  const int64_t size = w->task->value_size;
-  int64_t d = 0;
-  for (int64_t left = size / V_LANES; left > 0; left -= part->vectors) {
-    /* Two and two rather than three and one, whose additions would wait for each other. */
-    while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
-    part->add(weights, v + d, v_row, n, sums + d, w->value_row);
-    d += part->vectors * V_LANES;
-    stage_pace(&w->asked, take, part->vectors * V_LANES * n);
-  }
-  for (int64_t r = 0; r < take && d < size; r++) {
-    row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
-                    size - d);
-  }
-}
-
-/* Keys [key, key + n) of the span, which lie at v: what all rows of a few see, then the rest one by one. */
-static void values_keys(row_work *w, int64_t key, const float *v, int64_t v_row, int64_t n) {
-  for (int64_t r = 0, take; r < w->rows; r += take) {
-    take = values_taken(w->rows - r);
-    const int64_t common = clamp(w->end[r] - key, 0, n); /* later rows see no fewer */
-    if (common > 0) values_rows(w, r, take, key, v, v_row, common);
-    for (int64_t i = r + 1; i < r + take; i++) {
-      const int64_t own = clamp(w->end[i] - key, 0, n);
-      if (own > common) {
-        values_rows(w, i, 1, key + common, v + common * v_row, v_row, own - common);
-      }
-    }
-  }
-}
-
-/* O <- O rescaled + the sums of block i; `first`: there is nothing yet. */
-static void values_add(const row_work *w, int64_t i, float *state, bool first) {
-  for (int64_t r = 0; r < w->rows; r++) {
-    const v_f32 f = v_set1(w->factor[i][r]);
-    const float *b = w->sums + (i * w->rows + r) * w->value_row;
-    float *o = form_values(&w->form, state, r);
-    for (int64_t d = 0; d < w->value_row; d += V_LANES) {
-      v_store(o + d, first ? v_load(b + d) : v_fma(v_load(o + d), f, v_load(b + d)));
-    }
-  }
-}
-
 /* ---- spans ---- */
 
 /* Whether the kernel can read keys where they lie: dense rows, enough of them in a page; or groups that begin where
@@ -262,27 +165,30 @@ static int64_t span_blocks(const key_block *span) {
   return (span->keys + ATTN_KEY_BLOCK - 1) / ATTN_KEY_BLOCK;
 }
 
-/* A stage of keys [first, end) of the span. */
-static void span_stage(stage *a, bool values, const key_block *span, int64_t first, int64_t end,
-                       int64_t apart) {
-  const int64_t begin = first > span->begin ? first : span->begin;
-  if (end > span->keys) end = span->keys;
-  stage_begin(a, values, span->key + first, apart, span->key + begin, span->key + end);
+/* Where the stage that key j of the span is in ends. */
+static int64_t stage_end(const key_block *span, int64_t j) {
+  return clamp(j - j % STAGE_KEYS + STAGE_KEYS, 0, span->keys);
 }
 
-/* The keys from `first` on are loaded in four streams, and what is computed with them asks for those from `next` on. */
-static void stage_keys(row_work *w, bool values, const key_block *span, int64_t first,
-                       int64_t next) {
-  enum { APART = STAGE_KEYS / STAGE_STREAMS };
-  span_stage(&w->loaded, values, span, first, next, APART);
-  stage_load(&w->loaded, APART);
-  span_stage(&w->asked, values, span, next, next + STAGE_KEYS, APART);
+static void stage_begin(streams *a, bool values, const key_block *span, int64_t j) {
+  if (j >= span->keys) {
+    a->left = 0;
+    return;
+  }
+  streams_begin(a, values, span->key + j, span->key + stage_end(span, j), STAGE_KEYS / STREAMS);
 }
 
-static void rows_scores(row_work *w, const key_block *span) {
+/* The stage from key j on is loaded, and what is computed with it asks for the next. */
+static void stage_load(row_work *w, bool values, const key_block *span, int64_t j) {
+  stage_begin(&w->loaded, values, span, j);
+  streams_load(&w->loaded, STAGE_KEYS / STREAMS);
+  stage_begin(&w->asked, values, span, stage_end(span, j));
+}
+
+static void scores_of_rows(row_work *w, const key_block *span) {
   for (int64_t j = span->begin, end; j < span->keys; j = end) {
-    end = j + STAGE_KEYS < span->keys ? j + STAGE_KEYS : span->keys;
-    stage_keys(w, false, span, j, end);
+    end = stage_end(span, j);
+    stage_load(w, false, span, j);
     for (int64_t n; j < end; j += n) {
       const key_run run = rows_run(w, span, j, end - j);
       n = run.keys;
@@ -291,18 +197,22 @@ static void rows_scores(row_work *w, const key_block *span) {
   }
 }
 
-/* Groups of each quarter of the span in turn: of those that come from memory some terms, else whole runs. */
-static void interleaved_scores(row_work *w, const key_block *span) {
-  const int64_t size = w->task->head_size, first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
-  const int64_t quarter = (span->keys - first + STAGE_STREAMS - 1) / STAGE_STREAMS;
-  const int64_t apart = attn_whole_groups(quarter);
-  const int64_t most = w->asked.on && size <= ATTN_DOT_RUN ? TURN_TERMS : ATTN_DOT_RUN;
-  span_stage(&w->asked, false, span, first, span->keys, apart);
-  stage_ask(&w->asked, TERMS_AHEAD * ((w->rows + 3) / 4));
-  for (int64_t i = first; i < first + apart; i += ATTN_KEY_GROUP) {
+/* Of groups that come from memory, those of each quarter of the span are streams that take turns. More than one run is
+ * not cut into turns: a later run is added as a whole to those before. */
+static void scores_of_groups(row_work *w, const key_block *span) {
+  const bool turns = w->asked.on;
+  const int64_t size = w->task->head_size;
+  const int64_t most = turns && size <= ATTN_DOT_RUN ? TURN_TERMS : ATTN_DOT_RUN;
+  const int64_t first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
+  const int64_t quarter = attn_whole_groups((span->keys - first + STREAMS - 1) / STREAMS);
+  const int64_t apart = turns ? quarter : ATTN_KEY_GROUP, end = turns ? first + apart : span->keys;
+  streams_begin(&w->asked, false, span->key + first, span->key + attn_whole_groups(span->keys),
+                apart);
+  streams_ask(&w->asked, TERMS_AHEAD * ((w->rows + 3) / 4));
+  for (int64_t i = first; i < end; i += turns ? ATTN_KEY_GROUP : STREAMS * ATTN_KEY_GROUP) {
     group_list list = {.groups = 0};
-    for (int64_t key = i; key < span->keys; key += apart) {
-      list.k[list.groups] = run_of(w->task, span->key + key, 1).k;
+    for (int64_t key = i; key < span->keys && list.groups < STREAMS; key += apart) {
+      list.k[list.groups] = rows_run(w, span, key, 1).k;
       list.scores[list.groups++] = w->scores + key;
     }
     for (int64_t d = 0, n; d < size; d += n) {
@@ -313,7 +223,7 @@ static void interleaved_scores(row_work *w, const key_block *span) {
 }
 
 /* Keys [j, end) of the span, of one block. */
-static void values_of(row_work *w, const key_block *span, int64_t j, int64_t end) {
+static void values_between(row_work *w, const key_block *span, int64_t j, int64_t end) {
   for (int64_t n; j < end; j += n) {
     const key_run run = rows_run(w, span, j, end - j);
     n = run.keys;
@@ -322,37 +232,48 @@ static void values_of(row_work *w, const key_block *span, int64_t j, int64_t end
 }
 
 /* One block after the other. */
-static void rows_values(row_work *w, const key_block *span) {
-  const int64_t most = w->asked.on ? 2 * TURN_KEYS : STAGE_KEYS;
+static void values_in_order(row_work *w, const key_block *span) {
+  const int64_t most = w->asked.on ? STAGE_PART : STAGE_KEYS;
   for (int64_t j = span->begin, end; j < span->keys; j = end) {
-    end = j - j % STAGE_KEYS + STAGE_KEYS;
-    if (end > span->keys) end = span->keys;
-    stage_keys(w, true, span, j, end);
-    for (; j < end; j += most) values_of(w, span, j, j + most < end ? j + most : end);
+    end = stage_end(span, j);
+    stage_load(w, true, span, j);
+    for (; j < end; j += most) values_between(w, span, j, j + most < end ? j + most : end);
   }
 }
 
-/* Keys of each block, coming from memory, whose values are added in turn: more where there is more to do with them. */
-static int64_t turn_keys(const row_work *w) { return w->rows > 4 ? 2 * TURN_KEYS : TURN_KEYS; }
+/* Keys of each block whose values are added in turn: more where there is more to do with them. */
+static int64_t turn_keys(const row_work *w) {
+  int64_t keys = TURN_KEYS, floats = w->rows > 4 ? 2 * TURN_FLOATS : TURN_FLOATS;
+  while (keys > 1 && keys * w->task->value_size > floats) keys /= 2;
+  return keys;
+}
+
+static void turns_begin(streams *a, const key_block *span) {
+  streams_begin(a, true, span->key, span->key + span->keys, ATTN_KEY_BLOCK);
+}
 
 /* Some keys of each block in turn. */
-static void turns_values(row_work *w, const key_block *span) {
+static void values_in_turn(row_work *w, const key_block *span) {
   const int64_t turn = turn_keys(w);
-  span_stage(&w->loaded, true, span, 0, span->keys, ATTN_KEY_BLOCK);
+  turns_begin(&w->loaded, span);
   for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
-    stage_load(&w->loaded, turn);
+    streams_load(&w->loaded, turn);
     for (int64_t i = j; i < span->keys; i += ATTN_KEY_BLOCK) {
-      const int64_t end = i + turn < span->keys ? i + turn : span->keys;
-      values_of(w, span, i < span->begin ? span->begin : i, end);
+      values_between(w, span, i, i + turn < span->keys ? i + turn : span->keys);
     }
   }
 }
 
-/* Weights of all blocks, and meanwhile the values of the first turn are asked for. */
-static void span_softmax(row_work *w, const key_block *span, float *state) {
-  const int64_t lines = (w->task->value_size + LINE - 1) / LINE;
+/* Weights of all blocks; meanwhile the first values are asked for. */
+static void span_softmax(row_work *w, const key_block *span, bool turns, float *state) {
+  const int64_t lines = (w->task->value_size + LINE_FLOATS - 1) / LINE_FLOATS;
+  if (turns) {
+    turns_begin(&w->asked, span);
+  } else {
+    stage_begin(&w->asked, true, span, span->begin);
+  }
   for (int64_t i = 0; i < span_blocks(span); i++) {
-    stage_ask(&w->asked, turn_keys(w) / SPAN_BLOCKS * lines);
+    streams_ask(&w->asked, turn_keys(w) * lines / SPAN_BLOCKS);
     rows_softmax(w, span, i, state);
   }
   if (w->keep) rows_dropout(w, span);
@@ -367,7 +288,7 @@ static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, boo
                     .v_row = w->task->v_row,
                     .interleaved = groups_aligned(w->task)};
   const int64_t blocks = span_blocks(&span);
-  const bool turns = w->asked.on && blocks == SPAN_BLOCKS;
+  const bool turns = w->asked.on && begin == 0 && blocks == SPAN_BLOCKS;
   PHASE_BEGIN(ticks);
   if (!readable(w->task)) {
     block_copy(w->task, &span, false, w->near);
@@ -377,15 +298,14 @@ static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, boo
   for (int64_t r = 0; r < w->rows; r++) {
     w->end[r] = (int32_t)clamp((int64_t)w->last[r] + 1 - key, begin, keys);
   }
-  (span.interleaved ? interleaved_scores : rows_scores)(w, &span);
+  (span.interleaved ? scores_of_groups : scores_of_rows)(w, &span);
   PHASE_NEXT(ticks, ATTN_PHASE_SCORES);
-  if (turns) span_stage(&w->asked, true, &span, 0, keys, ATTN_KEY_BLOCK);
-  span_softmax(w, &span, state);
+  span_softmax(w, &span, turns, state);
   PHASE_NEXT(ticks, ATTN_PHASE_SOFTMAX);
   for (int64_t d = 0; d < blocks * w->rows * w->value_row; d += V_LANES) {
     v_store(w->sums + d, v_zero());
   }
-  (turns ? turns_values : rows_values)(w, &span);
+  (turns ? values_in_turn : values_in_order)(w, &span);
   for (int64_t i = 0; i < blocks; i++) values_add(w, i, state, first && i == 0);
   PHASE_NEXT(ticks, ATTN_PHASE_VALUES);
 }
@@ -466,7 +386,7 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
     w->last[i] = row_limit(task, (task->lane + i) / task->group);
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
-  w->span = readable(task) ? SPAN_BLOCKS * ATTN_KEY_BLOCK : ATTN_KEY_BLOCK;
+  w->span = readable(task) ? ATTN_KEY_CHUNK : ATTN_KEY_BLOCK;
   w->asked.task = task;
   w->asked.on = task->streaming && readable(task);
   w->loaded = w->asked;
