@@ -129,17 +129,22 @@ static void options(ragged *r, draws *d) {
     if (pick(d, 3)) r->kv_begin[n] = first_left(r->kv_len[n], d);
 }
 
-/* So many keys that they come from memory, not from a cache, which a kernel may go about in another way. */
+/* So many keys that they are read as from memory, not as from a cache: by whole chunks, parts of them, any sizes. */
 static ragged draw_long(draws *d) {
-  ragged r = {.seed = splitmix64(d->seed, d->count), .batch = 1 + pick(d, 2), .kv_heads = 2};
-  r.q_heads = r.kv_heads * (1 + pick(d, 4));
-  r.head_size = r.value_size = 128;
+  static const int64_t size[] = {128, 128, 64, 40, 7, 300};
+  ragged r = {.seed = splitmix64(d->seed, d->count)};
+  r.batch = pick(d, 3) ? 1 + pick(d, 2) : RAGGED_MOST;
+  r.head_size = ONE_OF(d, size);
+  r.value_size = pick(d, 2) ? r.head_size : ONE_OF(d, size);
+  r.kv_heads = r.head_size + r.value_size > 128 ? 2 : 8;
+  r.q_heads = r.kv_heads * (1 + pick(d, 5));
+  const int64_t keys = (6 << 20) / 4 / (r.kv_heads * (r.head_size + r.value_size));
   for (int64_t n = 0; n < r.batch; n++) {
     r.q_len[n] = 1 + pick(d, 2) * pick(d, 8);
-    r.kv_len[n] = (9000 + pick(d, 600)) / r.batch;
+    r.kv_len[n] = keys / r.batch + pick(d, 600);
   }
   options(&r, d);
-  for (int64_t n = 0; n < r.batch; n++) r.kv_begin[n] %= 40;
+  for (int64_t n = 0; n < r.batch; n++) r.kv_begin[n] %= pick(d, 2) ? 40 : 600;
   return r;
 }
 
@@ -345,7 +350,7 @@ static void chunks(int64_t number, const ragged *r, const results *want, draws *
 
 static void run_case(int64_t number) {
   draws d = {splitmix64(seed, (uint64_t)number) | 1, 0};
-  const bool long_one = number % 60 == 29;
+  const bool long_one = number % 20 == 9;
   const ragged r = long_one ? draw_long(&d) : draw_case(&d, check_full() ? 8e6 : 2e6);
   const bool drawn = r.rate > 0 && !r.recorded;
   results want = against_oracle(number, &r, &d);
