@@ -21,7 +21,6 @@ enum {
   STAGE_KEYS = 64,                  /* that are loaded together where blocks do not take turns */
   STAGE_PART = 16,                  /* of them, whose values are added together */
   TURN_TERMS = 16,                  /* of interleaved keys */
-  TERMS_AHEAD = 8,                  /* of them when a turn begins, for 4 rows */
   TURN_FLOATS = 1024, /* of the values of a block, for 4 rows; the first level holds 8192 */
   TURN_KEYS = 16,     /* at most */
   PANEL_ROWS = 4

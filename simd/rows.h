@@ -197,18 +197,22 @@ static void scores_of_rows(row_work *w, const key_block *span) {
   }
 }
 
+/* Turns are longer where there is more to do with what is read. */
+static int64_t turn_scale(const row_work *w) { return w->rows > 4 ? 2 : 1; }
+
 /* Of groups that come from memory, those of each quarter of the span are streams that take turns. More than one run is
  * not cut into turns: a later run is added as a whole to those before. */
 static void scores_of_groups(row_work *w, const key_block *span) {
   const bool turns = w->asked.on;
   const int64_t size = w->task->head_size;
-  const int64_t most = turns && size <= ATTN_DOT_RUN ? TURN_TERMS : ATTN_DOT_RUN;
+  const int64_t terms = turn_scale(w) * TURN_TERMS;
+  const int64_t most = turns && size <= ATTN_DOT_RUN ? terms : ATTN_DOT_RUN;
   const int64_t first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
   const int64_t quarter = attn_whole_groups((span->keys - first + STREAMS - 1) / STREAMS);
   const int64_t apart = turns ? quarter : ATTN_KEY_GROUP, end = turns ? first + apart : span->keys;
   streams_begin(&w->asked, false, span->key + first, span->key + attn_whole_groups(span->keys),
                 apart);
-  streams_ask(&w->asked, TERMS_AHEAD * ((w->rows + 3) / 4));
+  streams_ask(&w->asked, terms);
   for (int64_t i = first; i < end; i += turns ? ATTN_KEY_GROUP : STREAMS * ATTN_KEY_GROUP) {
     group_list list = {.groups = 0};
     for (int64_t key = i; key < span->keys && list.groups < STREAMS; key += apart) {
@@ -241,10 +245,10 @@ static void values_in_order(row_work *w, const key_block *span) {
   }
 }
 
-/* Keys of each block whose values are added in turn: more where there is more to do with them. */
+/* Keys of each block whose values are added in turn. */
 static int64_t turn_keys(const row_work *w) {
-  int64_t keys = TURN_KEYS, floats = w->rows > 4 ? 2 * TURN_FLOATS : TURN_FLOATS;
-  while (keys > 1 && keys * w->task->value_size > floats) keys /= 2;
+  int64_t keys = TURN_KEYS;
+  while (keys > 1 && keys * w->task->value_size > turn_scale(w) * TURN_FLOATS) keys /= 2;
   return keys;
 }
 
