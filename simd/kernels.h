@@ -71,8 +71,8 @@ typedef struct attn_attention_task {
   const int32_t *table; /* the sequence's pages; NULL: keys are k_row apart from first to last */
   int64_t table_width, page_size, slot; /* key 0 has that slot */
   int64_t k_page, v_page;
-  bool
-      streaming; /* keys and values come from memory: the call has more than a core's caches hold */
+  /* Keys and values come from memory: the call has more than a core's caches hold. */
+  bool streaming;
   int64_t head_size, value_size;
   int64_t group;
   int64_t lane, lanes; /* at most attn_kernels.max_lanes */

@@ -170,11 +170,8 @@ static int64_t stage_end(const key_block *span, int64_t j) {
   return clamp(j - j % STAGE_KEYS + STAGE_KEYS, 0, span->keys);
 }
 
+/* Behind the last key: an empty one. */
 static void stage_begin(streams *a, bool values, const key_block *span, int64_t j) {
-  if (j >= span->keys) {
-    a->left = 0;
-    return;
-  }
   streams_begin(a, values, span->key + j, span->key + stage_end(span, j), STAGE_KEYS / STREAMS);
 }
 
@@ -220,7 +217,7 @@ static void scores_of_groups(row_work *w, const key_block *span) {
       list.scores[list.groups++] = w->scores + key;
     }
     for (int64_t d = 0, n; d < size; d += n) {
-      n = size - d < most ? size - d : most;
+      n = clamp(size - d, 0, most);
       scores_groups(w, &list, d, n);
     }
   }
@@ -241,7 +238,7 @@ static void values_in_order(row_work *w, const key_block *span) {
   for (int64_t j = span->begin, end; j < span->keys; j = end) {
     end = stage_end(span, j);
     stage_load(w, true, span, j);
-    for (; j < end; j += most) values_between(w, span, j, j + most < end ? j + most : end);
+    for (; j < end; j += most) values_between(w, span, j, clamp(j + most, 0, end));
   }
 }
 
@@ -263,7 +260,7 @@ static void values_in_turn(row_work *w, const key_block *span) {
   for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
     streams_load(&w->loaded, turn);
     for (int64_t i = j; i < span->keys; i += ATTN_KEY_BLOCK) {
-      values_between(w, span, i, i + turn < span->keys ? i + turn : span->keys);
+      values_between(w, span, i, clamp(i + turn, 0, span->keys));
     }
   }
 }
@@ -271,13 +268,14 @@ static void values_in_turn(row_work *w, const key_block *span) {
 /* Weights of all blocks; meanwhile the first values are asked for. */
 static void span_softmax(row_work *w, const key_block *span, bool turns, float *state) {
   const int64_t lines = (w->task->value_size + LINE_FLOATS - 1) / LINE_FLOATS;
+  const int64_t part = turn_keys(w) * lines / SPAN_BLOCKS;
   if (turns) {
     turns_begin(&w->asked, span);
   } else {
     stage_begin(&w->asked, true, span, span->begin);
   }
   for (int64_t i = 0; i < span_blocks(span); i++) {
-    streams_ask(&w->asked, turn_keys(w) * lines / SPAN_BLOCKS);
+    streams_ask(&w->asked, part);
     rows_softmax(w, span, i, state);
   }
   if (w->keep) rows_dropout(w, span);
@@ -350,7 +348,7 @@ static row_layout row_layout_of(const attn_attention_task *task, int64_t levels)
   const int64_t rows = task->lanes, size = task->head_size;
   const int64_t block =
       (rows + V_ROWS - 1) / V_ROWS * V_ROWS * SCORES_ROW; /* whole tiles, and three rows as four */
-  const int64_t run = attn_state_pad(size < ATTN_DOT_RUN ? size : ATTN_DOT_RUN);
+  const int64_t run = attn_state_pad(run_terms(size, 0));
   row_layout l;
   l.query = (int64_t)(sizeof(row_work) + 63) / 64 * 64 / (int64_t)sizeof(float);
   l.scores = l.query + rows * attn_state_pad(task->head_size);
@@ -390,9 +388,10 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
     w->last[i] = row_limit(task, (task->lane + i) / task->group);
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
-  w->span = readable(task) ? ATTN_KEY_CHUNK : ATTN_KEY_BLOCK;
+  const bool in_place = readable(task);
+  w->span = in_place ? ATTN_KEY_CHUNK : ATTN_KEY_BLOCK;
   w->asked.task = task;
-  w->asked.on = task->streaming && readable(task);
+  w->asked.on = task->streaming && in_place;
   w->loaded = w->asked;
   return w;
 }

@@ -52,7 +52,7 @@ static void streams_begin(streams *a, bool values, int64_t key, int64_t end, int
   a->end = end;
   a->place = 0;
   a->owed = 0;
-  a->left = end - key < apart ? end - key : apart;
+  a->left = clamp(end - key, 0, apart);
   streams_find(a);
 }
 
@@ -100,7 +100,7 @@ V_INLINE void streams_pace(streams *a, int64_t rows, int64_t floats) {
   if (a->left <= 0) return;
   const int64_t step = LINE_FLOATS * a->count * a->task->lanes;
   a->owed += rows * floats;
-  for (; a->owed >= step && a->left > 0; a->owed -= step) streams_ask(a, 1);
+  for (; a->owed >= step; a->owed -= step) streams_ask(a, 1);
 }
 
 #endif
