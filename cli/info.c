@@ -123,7 +123,7 @@ static void print_text(int32_t threads, const char *cpu, const cache *caches, in
   printf("isa selected   %s\n", attn_isa_name());
   attn_tile_sizes t;
   if (attn_isa_tile_sizes(attn_isa_name(), &t))
-    printf("tile           %d rows x %d lanes, vectors of %d; %d lanes share the keys\n",
+    printf("tile           %d rows x %d lanes, vectors of %d; tasks of up to %d lanes\n",
            (int)t.rows, (int)t.lanes, (int)t.vector, (int)t.task_lanes);
   printf("exp            %s\n", attn_exp_name());
   printf("sleef          %s\n", attn_sleef_version());

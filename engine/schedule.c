@@ -6,18 +6,8 @@
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Enough tasks that the last ones to end leave no runner idle for long; pieces of decode, which cost nothing but a short
- * state each, so many times finer; and the queries and values of a task's tiles together no larger than a second
- * cache level. */
-enum { TASKS_PER_RUNNER = 8, FINER = 2, TASK_BYTES = 1 << 20 };
-
-static int64_t tiles_per_task(const attn_problem *problem) {
-  const attn_params *p = &problem->params;
-  const int64_t most = problem->kernels->max_lanes / problem->kernels->lanes;
-  const int64_t tile =
-      (p->head_size + p->value_size) * problem->kernels->lanes * (int64_t)sizeof(float);
-  const int64_t fit = TASK_BYTES / tile;
-  return fit < 1 ? 1 : fit < most ? fit : most;
-}
+ * state each, so many times finer. */
+enum { TASKS_PER_RUNNER = 8, FINER = 2 };
 
 /* ---- making ---- */
 
@@ -35,7 +25,7 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
 
   /* Tiles of one task share each block of keys; give that up only for want of tasks. */
   const int64_t tiles = divide_up(c->lanes, tile);
-  int64_t per_task = tiles_per_task(problem);
+  int64_t per_task = problem->kernels->max_lanes / tile;
   while (per_task > 1 && (double)divide_up(tiles, per_task) < wanted) per_task /= 2;
   per_task = divide_up(tiles, divide_up(tiles, per_task)); /* evenly */
   c->lanes_per_task = per_task * tile < c->lanes ? per_task * tile : c->lanes;

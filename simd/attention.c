@@ -3,8 +3,8 @@
 
 /* The attention kernel: one body, compiled once per instruction set.
  *
- * Query rows lie in the lanes. A tile is V_TILE lanes; up to MAX_TILES tiles of one task walk the
- * keys together, so that a block of K and V is fetched once for all of them. Per key block and tile:
+ * Query rows lie in the lanes. A tile is V_TILE lanes; up to MAX_TILES tiles of a
+ * task, a band, walk the keys together, so that a block of K and V is fetched once for all of them. Per key block and tile:
  *
  *   scores   S[key][lane] = sum_d K[key][d] Qt[d][lane]      K broadcast where it lies
  *   softmax  vertical: maximum, exp2 and sum never cross lanes
@@ -61,7 +61,7 @@ static void chunk_step(work *w, int64_t chunk) {
   }
   for (int64_t key = c.block; key < c.end; key += ATTN_KEY_BLOCK) {
     PHASE_BEGIN(ticks);
-    key_block block = block_begin(task, w->near, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
+    key_block block = block_begin(task, &w->keys, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
                                   clamp(c.end - key, 0, ATTN_KEY_BLOCK));
     PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
     for (int64_t i = first; i < w->tiles; i++) {
@@ -182,54 +182,75 @@ static void store_state(const work *w, const tile *t, float *state) {
 
 static int64_t tiles_of(int64_t lanes) { return (lanes + V_TILE - 1) / V_TILE; }
 
-/* A task's workspace, in floats from its start: the work itself (a worker's stack may be small), tiles,
- * then what they share. */
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Tiles of a task's bands but the first, which may have fewer: the queries and values of a band together no
+ * larger than BAND_BYTES, about a second cache level. */
+static int64_t band_tiles(const attn_attention_task *task) {
+  enum { BAND_BYTES = 1 << 20 };
+  const int64_t tiles = tiles_of(task->lanes);
+  const int64_t bytes = (task->head_size + task->value_size) * V_TILE * (int64_t)sizeof(float);
+  const int64_t most = clamp(BAND_BYTES / bytes, 1, MAX_TILES);
+  return divide_up(tiles, divide_up(tiles, most)); /* evenly */
+}
+
+/* A task's workspace, in floats from its start: the work itself (a worker's stack may be small), a band's tiles, then what
+ * they share. */
 typedef struct layout {
   int64_t tiles;
   int64_t tile; /* per tile: queries, then the stack */
   int64_t stack;
-  int64_t scores, near, dropout, end;
+  int64_t scores, keys, dropout, end;
+  int64_t band, keepable; /* tiles, blocks of keys */
 } layout;
 
 static layout layout_of(const attn_attention_task *task, int64_t levels) {
   /* A block that does not begin at a multiple of V_ROWS ends behind its last key. */
-  const int64_t tiles = tiles_of(task->lanes), block = (ATTN_KEY_BLOCK + V_ROWS) * V_TILE;
-  /* A single tile reads each row of a block once, and gains nothing by a copy. */
-  const int64_t near = tiles < 2 && !task->table ? 0 : near_floats(task);
+  const int64_t block = (ATTN_KEY_BLOCK + V_ROWS) * V_TILE, tiles = tiles_of(task->lanes);
   layout l;
+  l.band = band_tiles(task);
+  l.keepable = packed_keepable(task, divide_up(tiles, l.band));
   l.tiles = (int64_t)(sizeof(work) + 63) / 64 * 64 / (int64_t)sizeof(float);
   l.stack = task->head_size * V_TILE;
   l.tile = l.stack + levels * tile_floats(task->value_size);
-  l.scores = l.tiles + tiles * l.tile;
-  l.near = l.scores + block;
-  l.dropout = l.near + near;
+  l.scores = l.tiles + l.band * l.tile;
+  l.keys = l.scores + block;
+  /* A single tile reads each row of a block once, and gains nothing by packing. */
+  l.dropout = l.keys;
+  if (tiles > 1 || task->table) l.dropout += (l.keepable + 1) * packed_block_floats(task);
   l.end = l.dropout + (task->dropout ? block : 0);
   return l;
 }
 
 static work *work_begin(const attn_kernels *kernels, const attn_attention_task *task,
-                        void *workspace, int64_t levels) {
-  const layout l = layout_of(task, levels);
-  float *space = workspace;
-  work *w = workspace;
+                        const layout *l, float *space) {
+  work *w = (work *)space;
   w->task = task;
   w->weight_scale = weight_scale_of(task);
   w->exp_sleef = kernels->exp_sleef;
-  w->scores = space + l.scores;
-  w->near = l.dropout > l.near ? space + l.near : NULL;
-  w->dropout = task->dropout ? space + l.dropout : NULL;
-  w->tiles = tiles_of(task->lanes);
-  int64_t lane = task->lane, lanes = task->lanes - (w->tiles - 1) * V_TILE;
-  for (int64_t i = 0; i < w->tiles; i++, lane += lanes, lanes = V_TILE) {
+  w->scores = space + l->scores;
+  w->dropout = task->dropout ? space + l->dropout : NULL;
+  w->keys = (packed){.blocks = l->dropout > l->keys ? space + l->keys : NULL,
+                     .first = task->chunk_begin * ATTN_KEY_CHUNK,
+                     .keepable = l->keepable,
+                     .used_again = l->keepable > 0};
+  for (int64_t i = 0; i < l->band; i++) {
     tile *t = &w->tile[i];
-    tile_begin(w, t, lane, lanes);
-    t->query = space + l.tiles + i * l.tile;
-    t->chunks.states = t->query + l.stack;
+    t->query = space + l->tiles + i * l->tile;
+    t->chunks.states = t->query + l->stack;
     t->chunks.floats = tile_floats(task->value_size);
-    t->chunks.depth = 0;
+  }
+  return w;
+}
+
+static void band_begin(work *w, int64_t lane, int64_t lanes) {
+  w->tiles = tiles_of(lanes);
+  int64_t n = lanes - (w->tiles - 1) * V_TILE;
+  for (int64_t i = 0; i < w->tiles; i++, lane += n, n = V_TILE) {
+    tile_begin(w, &w->tile[i], lane, n);
+    w->tile[i].chunks.depth = 0;
   }
   w->reach = (int64_t)w->tile[w->tiles - 1].limit[V_TILE - 1] + 1;
-  return w;
 }
 
 /* Ends with one state, also for a tile that saw no key. */
@@ -241,9 +262,8 @@ static float *tile_finish(const work *w, tile *t) {
   return t->chunks.states;
 }
 
-static void tiles_attention(const attn_kernels *kernels, const attn_attention_task *task,
-                            void *workspace, int64_t levels) {
-  work *w = work_begin(kernels, task, workspace, levels);
+static void band_attention(work *w) {
+  const attn_attention_task *task = w->task;
   PHASE_BEGIN(ticks);
   if (w->reach > 0) {
     for (int64_t i = 0; i < w->tiles; i++) pack_queries(w, &w->tile[i]);
@@ -257,6 +277,18 @@ static void tiles_attention(const attn_kernels *kernels, const attn_attention_ta
     } else {
       store_output(w, &w->tile[i], state);
     }
+  }
+}
+
+/* The last band first: it sees all keys that any other sees. */
+static void tiles_attention(const attn_kernels *kernels, const attn_attention_task *task,
+                            void *workspace, int64_t levels) {
+  const layout l = layout_of(task, levels);
+  work *w = work_begin(kernels, task, &l, workspace);
+  for (int64_t left = task->lanes, n; left > 0; left -= n) {
+    n = left < l.band * V_TILE ? left : l.band * V_TILE;
+    band_begin(w, task->lane + left - n, n);
+    band_attention(w);
   }
 }
 

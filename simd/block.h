@@ -6,14 +6,14 @@
 #ifndef ATTN_SIMD_BLOCK_H
 #define ATTN_SIMD_BLOCK_H
 
-#include "keys.h"
+#include "packed.h"
 #include "phase.h"
 #include "states.h"
 #include "tile.h"
 #include "tree.h"
 #include "vector_math.h"
 
-enum { MAX_TILES = ATTN_TASK_TILES };
+enum { MAX_TILES = ATTN_BAND_TILES };
 
 /* Something for every first vector of a tile that is computed, and a table of functions by it. */
 #if V_QUERIES == 3
@@ -55,12 +55,12 @@ static int64_t tile_pad(const tile *t) { return V_TILE - t->lanes; }
 typedef struct work {
   const attn_attention_task *task;
   float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
-  float *near;    /* room for a copy of a block of K and V; NULL: read where they lie */
   float *dropout; /* the shape of the scores; NULL without dropout */
+  packed keys;    /* of the whole task */
   int64_t reach;  /* keys that any lane sees; nothing behind is read */
   float weight_scale;
   bool exp_sleef;
-  int64_t tiles;
+  int64_t tiles; /* of the band */
   tile tile[MAX_TILES];
 } work;
 
@@ -172,14 +172,14 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
   const int64_t last = see->end[V_QUERIES - 1];
   int64_t edge = last; /* from here on the maximum is taken by mask */
   int from = t->from;
-  for (int64_t key = see->begin; key < last; key += V_ROWS) {
+  for (int64_t key = see->begin, rows; key < last; key += rows) {
     const float *left[V_ROWS];
-    const int64_t rows = keys - key < V_ROWS ? keys - key : V_ROWS;
+    rows = clamp(keys - key, 0, V_ROWS - key % V_ROWS); /* of one group */
     const bool whole = key + rows <= see->whole[t->from];
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
     const int64_t step = key_rows(left, block, key, rows);
-    block_prefetch(w->task, w->reach, block);
+    block_prefetch(w->task, &w->keys, w->reach, block);
     float *scores = w->scores + key * V_TILE;
     scores_tile(from, left, step, t->query, w->task->head_size, scores,
                 whole ? t->block_max : NULL);
@@ -366,7 +366,8 @@ static void values_block(const work *w, const tile *t, const view *see, float *v
   const bool whole = see->begin == 0 && see->whole[t->from] == block->keys;
   for (int64_t d = 0; d < size; d += V_ROWS, values += V_ROWS * V_TILE) {
     const float *left[V_ROWS];
-    tile_rows(left, block->v + d * block->v_dim, block->v_dim, size - d);
+    const float *panel = block->v + d / VALUE_PANEL * block->v_panel;
+    tile_rows(left, panel + d % VALUE_PANEL * block->v_dim, block->v_dim, size - d);
     if (whole) {
       values_whole_from[t->from](left, block->v_row, w->scores, block->keys, values, t->factor,
                                  first);

@@ -116,7 +116,7 @@ typedef struct attn_kernels {
   bool exp_sleef;    /* call libsleef for the exponential */
   int32_t vector;    /* floats per vector */
   int32_t lanes;     /* query lanes per register tile */
-  int32_t max_lanes; /* most lanes of one task: register tiles that share a pass over the keys */
+  int32_t max_lanes; /* most lanes of one task */
   int32_t rows;      /* rows per register tile */
   int32_t panel;     /* columns per panel of packed weights */
   void (*attention)(const struct attn_kernels *, const attn_attention_task *, void *workspace);

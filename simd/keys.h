@@ -64,6 +64,7 @@ typedef struct key_block {
   int64_t begin, keys; /* those before `begin` are not there, nor those from `keys` on */
   const float *k, *v;  /* of `key` */
   int64_t k_row, k_dim, v_row, v_dim;
+  int64_t v_panel;  /* from column 0 to column VALUE_PANEL of V */
   bool interleaved; /* K, in groups from `key` on */
   int64_t ahead;    /* keys before this one have been prefetched */
 } key_block;
@@ -109,51 +110,6 @@ static void block_copy(const attn_attention_task *task, key_block *b, bool value
   } else {
     b->k = near, b->k_row = size, b->k_dim = 1;
   }
-}
-
-/* Rows with gaps between them are copied close together when there is room in `near`, since strides of whole
- * pages of memory put every row on the same few cache sets; several tiles then share the copy. Rows
- * of different pages of a cache must be. */
-static key_block block_begin(const attn_attention_task *task, float *near, int64_t key,
-                             int64_t begin, int64_t keys) {
-  const key_run run = run_of(task, key + begin, keys - begin);
-  const bool torn = run.keys < keys - begin || (task->table && begin > 0);
-  key_block b = {.key = key,
-                 .begin = begin,
-                 .keys = keys,
-                 .k_row = task->k_row,
-                 .k_dim = task->k_dim,
-                 .v_row = task->v_row,
-                 .v_dim = task->v_dim,
-                 /* Tiles of keys start at `begin`, and none may be of two groups. */
-                 .interleaved = groups_aligned(task) && begin % ATTN_KEY_GROUP == 0,
-                 .ahead = key + keys};
-  if (!torn) {
-    b.k = run.k - begin * b.k_row;
-    b.v = run.v - begin * b.v_row;
-  }
-  if (torn || task->k_interleaved != b.interleaved ||
-      (near && (b.k_row != task->head_size || b.k_dim != 1))) {
-    block_copy(task, &b, false, near);
-  }
-  if (torn || (near && (b.v_row != task->value_size || b.v_dim != 1))) {
-    block_copy(task, &b, true, near);
-  }
-  return b;
-}
-
-static void prefetch_row(const float *p, int64_t dim, int64_t size) {
-  if (dim != 1) return; /* one line a float: not worth the requests */
-  for (int64_t d = 0; d < size; d += LINE_FLOATS) __builtin_prefetch(p + d, 0, 2);
-}
-
-/* One key of the next block on its way to the second cache level; called at intervals. */
-static void block_prefetch(const attn_attention_task *task, int64_t reach, key_block *b) {
-  if (b->ahead >= reach || b->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
-  const key_run run = run_of(task, b->ahead, 1);
-  prefetch_row(run.k, task->k_dim, task->head_size);
-  prefetch_row(run.v, task->v_dim, task->value_size);
-  b->ahead++;
 }
 
 #endif

@@ -148,6 +148,24 @@ static ragged draw_long(draws *d) {
   return r;
 }
 
+/* So many rows that a task takes its tiles in several bands, which share packed keys; of large sizes not all of them. */
+static ragged draw_bands(draws *d) {
+  static const int64_t size[] = {16, 40, 7, 300};
+  ragged r = {.seed = splitmix64(d->seed, d->count)};
+  const bool large = pick(d, 2);
+  r.batch = large ? 1 : 1 + pick(d, 2);
+  r.head_size = large ? 300 : ONE_OF(d, size);
+  r.value_size = large || pick(d, 2) ? r.head_size : ONE_OF(d, size);
+  r.kv_heads = large ? 1 : 1 + pick(d, 2);
+  r.q_heads = r.kv_heads * (1 + pick(d, 8));
+  for (int64_t n = 0; n < r.batch; n++) {
+    r.q_len[n] = (410 + pick(d, 600)) * r.kv_heads / r.q_heads;
+    r.kv_len[n] = pick(d, 3) ? r.q_len[n] + pick(d, 700) + 800 * large : 1 + pick(d, 1400);
+  }
+  options(&r, d);
+  return r;
+}
+
 /* The first of the draws that is no more work than that. */
 static ragged draw_case(draws *d, double most) {
   for (;;) {
@@ -350,8 +368,10 @@ static void chunks(int64_t number, const ragged *r, const results *want, draws *
 
 static void run_case(int64_t number) {
   draws d = {splitmix64(seed, (uint64_t)number) | 1, 0};
-  const bool long_one = number % 20 == 9;
-  const ragged r = long_one ? draw_long(&d) : draw_case(&d, check_full() ? 8e6 : 2e6);
+  const bool long_one = number % 20 == 9, bands = number % 20 == 14;
+  const ragged r = long_one ? draw_long(&d)
+                   : bands  ? draw_bands(&d)
+                            : draw_case(&d, check_full() ? 8e6 : 2e6);
   const bool drawn = r.rate > 0 && !r.recorded;
   results want = against_oracle(number, &r, &d);
   whole(number, &r, &want, &d);

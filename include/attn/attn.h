@@ -113,7 +113,7 @@ typedef struct attn_tile_sizes {
   int32_t vector;     /**< floats in a vector */
   int32_t rows;       /**< keys, or rows of x, in a register tile */
   int32_t lanes;      /**< queries, or columns of a weight, in a register tile */
-  int32_t task_lanes; /**< most queries that share one pass over the keys */
+  int32_t task_lanes; /**< most queries of one task */
 } attn_tile_sizes;
 
 /** False, and nothing written, for names that are not compiled in. */

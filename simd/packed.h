@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Copyright 2026 The attn authors */
+
+/* Keys as tiles read them, block by block: where they lie, or packed.
+ *
+ * Packed keys are interleaved, as caches keep them: dim by dim, ATTN_KEY_GROUP keys side by side. Packed values are
+ * panels of VALUE_PANEL columns, key by key. So a tile of keys or of columns walks a few KB from first to last,
+ * whatever the caller's strides; those of whole pages of memory would put every row on the same few cache sets.
+ * The bands of a task pack a block once, and find it again.
+ *
+ * Packing pays where several tiles share it. Zen 3, one thread, against copies of rows with gaps, made anew for
+ * each band (best of 21 rounds): 1.03 times as fast for 1024 x 64, 1.05 for 2048 x 128, 1.03 for 8192 x 64; against rows without
+ * gaps read where they lie 1.06 for 2048 x 128, 1.00 for 4096 x 64. Part of attention.c. */
+#ifndef ATTN_SIMD_PACKED_H
+#define ATTN_SIMD_PACKED_H
+
+#include "keys.h"
+#include "states.h"
+
+enum {
+  VALUE_PANEL = LINE_FLOATS,
+  PACK_ROWS = 8,   /* copied together, so that as many addresses are translated side by side */
+  ROWS_AHEAD = 16, /* asked for before they are packed */
+  PACKED_BYTES = 2 << 20, /* kept by a task, at most */
+};
+_Static_assert(VALUE_PANEL % V_LANES == 0 && VALUE_PANEL % V_ROWS == 0, "panels are whole tiles");
+_Static_assert(ATTN_KEY_BLOCK % PACK_ROWS == 0 && ATTN_KEY_GROUP % V_LANES == 0, "rows are there");
+
+/* A task's packed blocks, each its keys and then its values. */
+typedef struct packed {
+  float *blocks;    /* NULL: there is no room for any */
+  int64_t first;    /* key of block 0 */
+  int64_t keepable; /* blocks with a place of their own; all further ones take turns in one more */
+  int64_t kept;     /* so many are there */
+  bool used_again;  /* by another band */
+} packed;
+
+static int64_t whole_panels(int64_t columns) {
+  return (columns + VALUE_PANEL - 1) / VALUE_PANEL * VALUE_PANEL;
+}
+
+static int64_t packed_block_floats(const attn_attention_task *task) {
+  return ATTN_KEY_BLOCK * (task->head_size + whole_panels(task->value_size));
+}
+
+/* Of a task's blocks, those that are kept for further bands; there is one place more. */
+static int64_t packed_keepable(const attn_attention_task *task, int64_t bands) {
+  const int64_t blocks = (task->chunk_end - task->chunk_begin) * (ATTN_KEY_CHUNK / ATTN_KEY_BLOCK);
+  const int64_t most = PACKED_BYTES / (packed_block_floats(task) * (int64_t)sizeof(float));
+  return bands < 2 ? 0 : blocks < most ? blocks : most;
+}
+
+static float *packed_block(const attn_attention_task *task, const packed *p, int64_t i) {
+  return p->blocks + (i < p->keepable ? i : p->keepable) * packed_block_floats(task);
+}
+
+/* Dim 0 of every key of the block, and of what its first and last group lack, of the nearest key that is there. */
+static void rows_of_block(const attn_attention_task *task, const key_block *b, bool values,
+                          const float *row[ATTN_KEY_BLOCK]) {
+  const int64_t size = task->head_size, stride = values ? task->v_row : task->k_row;
+  for (int64_t j = b->begin; j < b->keys;) {
+    const key_run run = run_of(task, b->key + j, b->keys - j);
+    if (!values && task->k_interleaved) {
+      const int64_t in_group = (b->key + j + task->slot) % ATTN_KEY_GROUP;
+      row[j++] = run.k - in_group * size + in_group;
+      continue;
+    }
+    const float *at = values ? run.v : run.k;
+    for (int64_t i = 0; i < run.keys; i++, at += stride) row[j++] = at;
+  }
+  for (int64_t j = b->begin; j % ATTN_KEY_GROUP; j--) row[j - 1] = row[b->begin];
+  for (int64_t j = b->keys; j % ATTN_KEY_GROUP; j++) row[j] = row[b->keys - 1];
+}
+
+/* A row on its way to a cache level. */
+V_INLINE void row_ask(const float *p, int64_t dim, int64_t size, const int level) {
+  if (dim != 1) return; /* one line a float: not worth the requests */
+  for (int64_t d = 0; d < size; d += LINE_FLOATS) {
+    if (level == 1) {
+      __builtin_prefetch(p + d, 0, 3);
+    } else {
+      __builtin_prefetch(p + d, 0, 2);
+    }
+  }
+}
+
+static void ask_ahead(const key_block *b, const float *const at[], int64_t j, int64_t rows,
+                      int64_t dim, int64_t size) {
+  const int64_t first = j + ROWS_AHEAD, end = clamp(first + rows, 0, b->keys);
+  for (int64_t i = first; i < end; i++) row_ask(at[i], dim, size, 1);
+}
+
+/* Interleaved. */
+static void pack_groups(const key_block *b, const float *const at[], int64_t dim, int64_t size,
+                        float *to) {
+  for (int64_t j = b->begin / V_LANES * V_LANES; j < b->keys; j += V_LANES) {
+    float *group = to + attn_interleaved_at(j, size);
+    ask_ahead(b, at, j, V_LANES, dim, size);
+    for (int64_t d = 0; d < size; d += V_LANES) {
+      v_f32 row[V_LANES];
+      float *line = group + d * ATTN_KEY_GROUP;
+      if (dim == 1 && size - d >= V_LANES) {
+        V_UNROLL for (int i = 0; i < V_LANES; i++) row[i] = v_load(at[j + i] + d);
+        v_transpose(row);
+        V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(line + i * ATTN_KEY_GROUP, row[i]);
+        continue;
+      }
+      for (int i = 0; i < V_LANES; i++) {
+        row[i] = load_strided(at[j + i] + d * dim, dim, size - d);
+      }
+      v_transpose(row);
+      for (int i = 0; i < V_LANES && d + i < size; i++) v_store(line + i * ATTN_KEY_GROUP, row[i]);
+    }
+  }
+}
+
+static void pack_panels(const key_block *b, const float *const at[], int64_t dim, int64_t size,
+                        float *to) {
+  for (int64_t j = b->begin / PACK_ROWS * PACK_ROWS; j < b->keys; j += PACK_ROWS) {
+    float *panel = to + j * VALUE_PANEL;
+    ask_ahead(b, at, j, PACK_ROWS, dim, size);
+    for (int64_t d = 0; d < size; d += VALUE_PANEL, panel += ATTN_KEY_BLOCK * VALUE_PANEL) {
+      if (dim == 1 && size - d >= VALUE_PANEL) {
+        V_UNROLL for (int i = 0; i < PACK_ROWS; i++) {
+          V_UNROLL for (int c = 0; c < VALUE_PANEL; c += V_LANES) {
+            v_store(panel + i * VALUE_PANEL + c, v_load(at[j + i] + d + c));
+          }
+        }
+        continue;
+      }
+      for (int i = 0; i < PACK_ROWS; i++) {
+        for (int64_t c = d; c < size && c < d + VALUE_PANEL; c += V_LANES) {
+          v_store(panel + i * VALUE_PANEL + c - d,
+                  load_strided(at[j + i] + c * dim, dim, size - c));
+        }
+      }
+    }
+  }
+}
+
+/* Groups that begin where those of the block do. */
+static void copy_groups(const attn_attention_task *task, const key_block *b, float *to) {
+  const int64_t size = task->head_size, floats = size * ATTN_KEY_GROUP;
+  for (int64_t j = b->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP; j < b->keys; j += ATTN_KEY_GROUP) {
+    memcpy(to + j * size, run_of(task, b->key + j, 1).k, (size_t)floats * sizeof(float));
+  }
+}
+
+static void pack_keys(const attn_attention_task *task, const key_block *b, float *to) {
+  const int64_t size = task->head_size;
+  if (groups_aligned(task)) {
+    copy_groups(task, b, to);
+    return;
+  }
+  const float *at[ATTN_KEY_BLOCK];
+  rows_of_block(task, b, false, at);
+  pack_groups(b, at, task->k_interleaved ? ATTN_KEY_GROUP : task->k_dim, size, to);
+}
+
+static void pack_values(const attn_attention_task *task, const key_block *b, float *to) {
+  const float *at[ATTN_KEY_BLOCK];
+  rows_of_block(task, b, true, at);
+  pack_panels(b, at, task->v_dim, task->value_size, to);
+}
+
+/* Whether rows that need not be packed are. */
+static bool pays(const packed *p, int64_t row, int64_t dim, int64_t size) {
+  return p->blocks && (p->used_again || row != size || dim != 1);
+}
+
+/* Block of keys [begin, keys) from `key` on, as tiles are to read it. Rows of different pages, and groups that do not
+ * begin where blocks do, must be packed. */
+static key_block block_begin(const attn_attention_task *task, packed *p, int64_t key, int64_t begin,
+                             int64_t keys) {
+  const key_run run = run_of(task, key + begin, keys - begin);
+  const bool torn = run.keys < keys - begin || (task->table && begin > 0);
+  key_block b = {.key = key,
+                 .begin = begin,
+                 .keys = keys,
+                 .k_row = task->k_row,
+                 .k_dim = task->k_dim,
+                 .v_row = task->v_row,
+                 .v_dim = task->v_dim,
+                 .v_panel = VALUE_PANEL * task->v_dim,
+                 .interleaved = task->k_interleaved,
+                 .ahead = key + keys};
+  if (!torn) {
+    b.k = run.k - begin * b.k_row;
+    b.v = run.v - begin * b.v_row;
+  }
+  const bool pack_k = torn || (task->k_interleaved ? !groups_aligned(task)
+                                                   : pays(p, b.k_row, b.k_dim, task->head_size));
+  const bool pack_v = torn || pays(p, b.v_row, b.v_dim, task->value_size);
+  if (!pack_k && !pack_v) return b;
+  const int64_t i = (key - p->first) / ATTN_KEY_BLOCK;
+  float *k = packed_block(task, p, i);
+  float *v = k + ATTN_KEY_BLOCK * task->head_size;
+  if (i >= p->kept) {
+    if (pack_k) pack_keys(task, &b, k);
+    if (pack_v) pack_values(task, &b, v);
+    if (i == p->kept && i < p->keepable) p->kept++;
+  }
+  if (pack_k) {
+    b.k = k;
+    b.interleaved = true;
+    b.k_row = task->head_size;
+    b.k_dim = 1;
+  }
+  if (pack_v) {
+    b.v = v;
+    b.v_row = VALUE_PANEL;
+    b.v_dim = 1;
+    b.v_panel = ATTN_KEY_BLOCK * VALUE_PANEL;
+  }
+  return b;
+}
+
+/* One key of the next block on its way to the second cache level; called at intervals. */
+static void block_prefetch(const attn_attention_task *task, const packed *p, int64_t reach,
+                           key_block *b) {
+  if (b->ahead >= reach || b->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
+  const int64_t i = (b->ahead - p->first) / ATTN_KEY_BLOCK, key = b->ahead % ATTN_KEY_BLOCK;
+  if (i < p->kept) {
+    const int64_t floats = packed_block_floats(task) / ATTN_KEY_BLOCK;
+    row_ask(packed_block(task, p, i) + key * floats, 1, floats, 2);
+  } else {
+    const key_run run = run_of(task, b->ahead, 1);
+    row_ask(run.k, task->k_dim, task->head_size, 2);
+    row_ask(run.v, task->v_dim, task->value_size, 2);
+  }
+  b->ahead++;
+}
+
+#endif
