@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Copyright 2026 The attn authors */
 
-/* Where keys and values lie: strides, pages, groups of interleaved keys, copies. Part of attention.c. */
+/* Where keys and values lie: strides, pages, groups of interleaved keys. Part of attention.c. */
 #ifndef ATTN_SIMD_KEYS_H
 #define ATTN_SIMD_KEYS_H
 
@@ -69,47 +69,9 @@ typedef struct key_block {
   int64_t ahead;    /* keys before this one have been prefetched */
 } key_block;
 
-/* Room for the copy of a block. */
-static int64_t near_floats(const attn_attention_task *task) {
-  return ATTN_KEY_BLOCK * (task->head_size + task->value_size);
-}
-
 /* Whether keys are interleaved in groups that begin where blocks do. */
 static bool groups_aligned(const attn_attention_task *task) {
   return task->k_interleaved && task->slot % ATTN_KEY_GROUP == 0;
-}
-
-/* Interleaved keys of the block as rows, one by one: for groups that do not begin where the block does. */
-static void block_rows(const attn_attention_task *task, const key_block *b, float *near) {
-  const int64_t size = task->head_size;
-  for (int64_t j = b->begin; j < b->keys; j++) {
-    const int64_t in_group = (b->key + j + task->slot) % ATTN_KEY_GROUP;
-    const float *group = run_of(task, b->key + j, 1).k - in_group * size;
-    attn_copy_rows(near + j * size, group + in_group, 0, ATTN_KEY_GROUP, size, 1);
-  }
-}
-
-/* K or V of the block, close together in `near`. */
-static void block_copy(const attn_attention_task *task, key_block *b, bool values, float *near) {
-  const int64_t size = values ? task->value_size : task->head_size;
-  const int64_t row = values ? task->v_row : task->k_row, dim = values ? task->v_dim : task->k_dim;
-  int64_t j = b->begin, end = b->keys;
-  if (!values && b->interleaved) j -= j % ATTN_KEY_GROUP, end = attn_whole_groups(end);
-  if (values) near += ATTN_KEY_BLOCK * task->head_size;
-  if (!values && task->k_interleaved != b->interleaved) {
-    block_rows(task, b, near);
-    j = end;
-  }
-  while (j < end) {
-    const key_run run = run_of(task, b->key + j, end - j);
-    attn_copy_rows(near + j * size, values ? run.v : run.k, row, dim, size, run.keys);
-    j += run.keys;
-  }
-  if (values) {
-    b->v = near, b->v_row = size, b->v_dim = 1;
-  } else {
-    b->k = near, b->k_row = size, b->k_dim = 1;
-  }
 }
 
 #endif

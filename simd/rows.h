@@ -281,6 +281,22 @@ static void span_softmax(row_work *w, const key_block *span, bool turns, float *
   if (w->keep) rows_dropout(w, span);
 }
 
+/* The block close together in w->near: its keys interleaved, its values in rows. */
+static void block_copy(const row_work *w, key_block *b) {
+  const attn_attention_task *task = w->task;
+  const int64_t size = task->value_size;
+  float *values = w->near + ATTN_KEY_BLOCK * task->head_size;
+  pack_keys(task, b, w->near);
+  for (int64_t j = b->begin, n; j < b->keys; j += n) {
+    const key_run run = run_of(task, b->key + j, b->keys - j);
+    n = run.keys;
+    attn_copy_rows(values + j * size, run.v, task->v_row, task->v_dim, size, n);
+  }
+  b->interleaved = true;
+  b->k = w->near, b->k_row = task->head_size;
+  b->v = values, b->v_row = size;
+}
+
 static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, bool first) {
   float *state = tree_state(&w->chunks, w->chunks.depth);
   key_block span = {.key = key,
@@ -292,10 +308,7 @@ static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, boo
   const int64_t blocks = span_blocks(&span);
   const bool turns = w->asked.on && begin == 0 && blocks == SPAN_BLOCKS;
   PHASE_BEGIN(ticks);
-  if (!readable(w->task)) {
-    block_copy(w->task, &span, false, w->near);
-    block_copy(w->task, &span, true, w->near);
-  }
+  if (!readable(w->task)) block_copy(w, &span);
   PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
   for (int64_t r = 0; r < w->rows; r++) {
     w->end[r] = (int32_t)clamp((int64_t)w->last[r] + 1 - key, begin, keys);
@@ -355,7 +368,7 @@ static row_layout row_layout_of(const attn_attention_task *task, int64_t levels)
   l.sums = l.scores + block;
   l.keep = l.sums + SPAN_BLOCKS * rows * attn_state_pad(task->value_size);
   l.near = l.keep + (task->dropout ? block : 0);
-  l.panel = l.near + near_floats(task);
+  l.panel = l.near + ATTN_KEY_BLOCK * (size + task->value_size);
   l.few = l.panel + (rows < PANEL_ROWS ? 0 : run * V_TILE);
   l.states = l.few + attn_state_pad(V_LANES * task->head_size);
   l.end = l.states + levels * attn_state_floats(task->value_size, rows);
