@@ -5,6 +5,7 @@
 
 #include "cache.h"
 
+#include "isa.h"
 #include "problem.h"
 #include "status.h"
 #include "threads.h"
@@ -110,6 +111,7 @@ attn_status attn_cache_fork(attn_cache *cache, int64_t from, int64_t to) {
 /* ---- appending: what is to be done ---- */
 
 typedef struct append {
+  const attn_kernels *kernels;
   attn_cache *cache;
   attn_cache_rows rows;
   attn_problem problem; /* whose keys are the rows */
@@ -294,19 +296,6 @@ static void copy_page(void *user, int64_t task, int32_t runner) {
          (size_t)(slots * c->config.value_size) * sizeof(float));
 }
 
-/* Rows of keys into slots [slot, slot + rows) of interleaved ones, whose first is at `keys`. */
-static void interleave_rows(float *keys, int64_t slot, const float *from, int64_t row, int64_t dim,
-                            int64_t size, int64_t rows) {
-  for (int64_t n; rows > 0; rows -= n, slot += n, from += n * row) {
-    const int64_t room = ATTN_KEY_GROUP - slot % ATTN_KEY_GROUP;
-    float *to = keys + attn_interleaved_at(slot, size);
-    n = room < rows ? room : rows;
-    for (int64_t d = 0; d < size; d++, to += ATTN_KEY_GROUP) {
-      for (int64_t i = 0; i < n; i++) to[i] = from[i * row + d * dim];
-    }
-  }
-}
-
 /* The rows of one kv head of a sequence, page by page. */
 static void write_rows(void *user, int64_t task, int32_t runner) {
   (void)runner;
@@ -325,7 +314,7 @@ static void write_rows(void *user, int64_t task, int32_t runner) {
     const float *from = (const float *)k->data + rows.kv_batch * k->batch_stride +
                         head * k->head_stride + row * k->row_stride;
     if (interleaved(c)) {
-      interleave_rows(keys, slot, from, k->row_stride, k->dim_stride, dk, count);
+      a->kernels->interleave(keys, slot, from, k->row_stride, k->dim_stride, dk, count);
     } else {
       attn_copy_rows(keys + slot * dk, from, k->row_stride, k->dim_stride, dk, count);
     }
@@ -358,6 +347,7 @@ static void write_all(append *a) {
 attn_status attn_cache_append(attn_cache *cache, const attn_cache_rows *rows) {
   append a = {.cache = cache};
   attn_status status = attn_cache_check_handle(cache);
+  if (!status) status = attn_kernels_current(&a.kernels);
   if (!status) status = describe(&a, rows);
   if (status) return status;
   int64_t count = 0;

@@ -180,6 +180,26 @@ static void store_state(const work *w, const tile *t, float *state) {
 
 /* ---- entries ---- */
 
+void ATTN_NAME(interleave)(float *keys, int64_t slot, const float *from, int64_t row, int64_t dim,
+                           int64_t size, int64_t rows) {
+  for (int64_t n; rows > 0; rows -= n, slot += n, from += n * row) {
+    float *to = keys + attn_interleaved_at(slot, size);
+    n = slot % V_LANES == 0 && rows >= V_LANES ? V_LANES : 1;
+    if (n == 1) {
+      for (int64_t d = 0; d < size; d++) to[d * ATTN_KEY_GROUP] = from[d * dim];
+      continue;
+    }
+    const float *at[V_LANES];
+    for (int i = 0; i < V_LANES; i++) {
+      at[i] = from + i * row;
+      if (i + ROWS_AHEAD < rows) row_ask(at[i] + ROWS_AHEAD * row, dim, size, 1);
+    }
+    for (int64_t d = 0; d < size; d += V_LANES) {
+      interleave(to + d * ATTN_KEY_GROUP, at, d, dim, size);
+    }
+  }
+}
+
 static int64_t tiles_of(int64_t lanes) { return (lanes + V_TILE - 1) / V_TILE; }
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

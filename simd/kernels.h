@@ -125,6 +125,10 @@ typedef struct attn_kernels {
   void (*combine)(const attn_attention_task *, const float *states, int64_t first, int64_t count,
                   size_t stride, void *workspace);
   void (*linear)(const attn_linear_task *, void *workspace);
+  /* Rows of keys, `row` apart, their elements `dim` apart, into slots [slot, slot + rows) of interleaved ones, of which
+   * slot 0 is at `keys`. */
+  void (*interleave)(float *keys, int64_t slot, const float *from, int64_t row, int64_t dim,
+                     int64_t size, int64_t rows);
   /* Bytes. Workspaces start on 64-byte boundaries. Of the task, sizes, lanes, chunks, and whether there are
    * pages and dropout are looked at. */
   size_t (*attention_workspace)(const attn_attention_task *);

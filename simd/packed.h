@@ -90,26 +90,28 @@ static void ask_ahead(const key_block *b, const float *const at[], int64_t j, in
   for (int64_t i = first; i < end; i++) row_ask(at[i], dim, size, 1);
 }
 
-/* Interleaved. */
+/* Columns [d, d + V_LANES) of V_LANES keys side by side, from their place in line d of a group on. */
+V_INLINE void interleave(float *line, const float *const at[V_LANES], int64_t d, int64_t dim,
+                         int64_t size) {
+  v_f32 row[V_LANES];
+  if (dim == 1 && size - d >= V_LANES) {
+    V_UNROLL for (int i = 0; i < V_LANES; i++) row[i] = v_load(at[i] + d);
+    v_transpose(row);
+    V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(line + i * ATTN_KEY_GROUP, row[i]);
+    return;
+  }
+  for (int i = 0; i < V_LANES; i++) row[i] = load_strided(at[i] + d * dim, dim, size - d);
+  v_transpose(row);
+  for (int i = 0; i < V_LANES && d + i < size; i++) v_store(line + i * ATTN_KEY_GROUP, row[i]);
+}
+
 static void pack_groups(const key_block *b, const float *const at[], int64_t dim, int64_t size,
                         float *to) {
   for (int64_t j = b->begin / V_LANES * V_LANES; j < b->keys; j += V_LANES) {
     float *group = to + attn_interleaved_at(j, size);
     ask_ahead(b, at, j, V_LANES, dim, size);
     for (int64_t d = 0; d < size; d += V_LANES) {
-      v_f32 row[V_LANES];
-      float *line = group + d * ATTN_KEY_GROUP;
-      if (dim == 1 && size - d >= V_LANES) {
-        V_UNROLL for (int i = 0; i < V_LANES; i++) row[i] = v_load(at[j + i] + d);
-        v_transpose(row);
-        V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(line + i * ATTN_KEY_GROUP, row[i]);
-        continue;
-      }
-      for (int i = 0; i < V_LANES; i++) {
-        row[i] = load_strided(at[j + i] + d * dim, dim, size - d);
-      }
-      v_transpose(row);
-      for (int i = 0; i < V_LANES && d + i < size; i++) v_store(line + i * ATTN_KEY_GROUP, row[i]);
+      interleave(group + d * ATTN_KEY_GROUP, at + j, d, dim, size);
     }
   }
 }

@@ -48,6 +48,7 @@ double ATTN_NAME(peak)(int64_t n) {
    .attention = ATTN_ENTRY_ATTENTION,                                                              \
    .combine = ATTN_NAME(combine),                                                                  \
    .linear = ATTN_ENTRY_LINEAR,                                                                    \
+   .interleave = ATTN_NAME(interleave),                                                            \
    .attention_workspace = ATTN_NAME(attention_workspace),                                          \
    .linear_workspace = ATTN_NAME(linear_workspace),                                                \
    .combine_workspace = ATTN_NAME(combine_workspace),                                              \
