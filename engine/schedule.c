@@ -5,8 +5,8 @@
 
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Enough tasks that the last ones to end leave no runner idle for long; pieces of decode, which cost nothing but a short
- * state each, so many times finer. */
+/* Enough tasks that the last ones to end leave no runner idle for long; so many times finer where that costs little: pieces
+ * of decode cost nothing but a short state each. */
 enum { TASKS_PER_RUNNER = 8, FINER = 2 };
 
 /* ---- making ---- */
@@ -23,9 +23,11 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   c->groups = 0;
   if (c->lanes == 0) return;
 
-  /* Tiles of one task share each block of keys; give that up only for want of tasks. */
+  /* Tiles of one task share the packing of keys, half as many much of it, and a few each block of keys: that is given up
+   * only for want of tasks. */
   const int64_t tiles = divide_up(c->lanes, tile);
   int64_t per_task = problem->kernels->max_lanes / tile;
+  if ((double)divide_up(tiles, per_task) < FINER * wanted) per_task /= 2;
   while (per_task > 1 && (double)divide_up(tiles, per_task) < wanted) per_task /= 2;
   per_task = divide_up(tiles, divide_up(tiles, per_task)); /* evenly */
   c->lanes_per_task = per_task * tile < c->lanes ? per_task * tile : c->lanes;

@@ -6,9 +6,9 @@
  * Query rows lie in the lanes. A tile is V_TILE lanes; up to MAX_TILES tiles of a
  * task, a band, walk the keys together, so that a block of K and V is fetched once for all of them. Per key block and tile:
  *
- *   scores   S[key][lane] = sum_d K[key][d] Qt[d][lane]      K broadcast where it lies
+ *   scores   S[key][lane] = sum_d K[key][d] Qt[d][lane]      K broadcast, where it lies or packed
  *   softmax  vertical: maximum, exp2 and sum never cross lanes
- *   values   O[d][lane]  += sum_key V[key][d] S[key][lane]   V broadcast where it lies
+ *   values   O[d][lane]  += sum_key V[key][d] S[key][lane]   V broadcast, where it lies or packed
  *
  * Causality: lane limits never decrease from lane to lane, so at any key a tile has some vectors
  * that do not see it (skipped), at most one that sees it in part (masked), and the rest whole.
@@ -61,7 +61,7 @@ static void chunk_step(work *w, int64_t chunk) {
   }
   for (int64_t key = c.block; key < c.end; key += ATTN_KEY_BLOCK) {
     PHASE_BEGIN(ticks);
-    key_block block = block_begin(task, &w->keys, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
+    key_block block = block_begin(task, &w->packed, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
                                   clamp(c.end - key, 0, ATTN_KEY_BLOCK));
     PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
     for (int64_t i = first; i < w->tiles; i++) {
@@ -192,7 +192,7 @@ void ATTN_NAME(interleave)(float *keys, int64_t slot, const float *from, int64_t
     const float *at[V_LANES];
     for (int i = 0; i < V_LANES; i++) {
       at[i] = from + i * row;
-      if (i + ROWS_AHEAD < rows) row_ask(at[i] + ROWS_AHEAD * row, dim, size, 1);
+      if (i + ROWS_AHEAD < rows) prefetch_row(at[i] + ROWS_AHEAD * row, dim, size, 1);
     }
     for (int64_t d = 0; d < size; d += V_LANES) {
       interleave(to + d * ATTN_KEY_GROUP, at, d, dim, size);
@@ -200,44 +200,37 @@ void ATTN_NAME(interleave)(float *keys, int64_t slot, const float *from, int64_t
   }
 }
 
-static int64_t tiles_of(int64_t lanes) { return (lanes + V_TILE - 1) / V_TILE; }
-
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-/* Tiles of a task's bands but the first, which may have fewer. Their queries and values should leave room in a second
- * cache level for a block of keys and the next: 8 tiles of head size 128 are 1.03 times as fast as 16 (2048 keys, Zen 3
- * with 512 KB), of 64 as fast. */
+/* Tiles of each band of a task but that of the first queries, which may have fewer. Their queries and values should
+ * leave room in a second cache level for a block of keys and the next: 8 tiles of head size 128 are 1.03 times as fast
+ * as 16 (2048 keys, Zen 3 with 512 KB), of 64 as fast. */
 static int64_t band_tiles(const attn_attention_task *task) {
-  enum { BAND_COLUMNS = 2048 };
-  const int64_t tiles = tiles_of(task->lanes), columns = task->head_size + task->value_size;
-  return divide_up(tiles,
-                   divide_up(tiles, clamp(BAND_COLUMNS / columns, 4, MAX_TILES))); /* evenly */
+  const int64_t tiles = divide_up(task->lanes, V_TILE);
+  const int64_t bytes = (task->head_size + task->value_size) * V_TILE * (int64_t)sizeof(float);
+  const int64_t most = clamp(V_BAND_BYTES / bytes, MIN_TILES, MAX_TILES);
+  return divide_up(tiles, divide_up(tiles, most)); /* evenly */
 }
 
-/* A task's workspace, in floats from its start: the work itself (a worker's stack may be small), a band's tiles, then what
- * they share. */
+/* A task's workspace: the work itself (a worker's stack may be small), a band's tiles, then what they share. */
 typedef struct layout {
-  int64_t tiles;
-  int64_t tile; /* per tile: queries, then the stack */
-  int64_t stack;
-  int64_t scores, keys, dropout, end;
-  int64_t band, keepable; /* tiles, blocks of keys */
+  int64_t band, keepable;                    /* tiles; packed blocks that are kept */
+  int64_t tiles, scores, keys, dropout, end; /* in floats from the start */
+  int64_t tile, stack; /* floats of a tile; those before its stack, its queries */
 } layout;
 
 static layout layout_of(const attn_attention_task *task, int64_t levels) {
-  /* A block that does not begin at a multiple of V_ROWS ends behind its last key. */
-  const int64_t block = (ATTN_KEY_BLOCK + V_ROWS) * V_TILE, tiles = tiles_of(task->lanes);
+  /* A tile of keys that begins inside one of V_ROWS, as the first of a block may, ends behind it. */
+  const int64_t block = (ATTN_KEY_BLOCK + V_ROWS) * V_TILE;
+  const int64_t tiles = divide_up(task->lanes, V_TILE);
   layout l;
   l.band = band_tiles(task);
   l.keepable = packed_keepable(task, divide_up(tiles, l.band));
-  l.tiles = (int64_t)(sizeof(work) + 63) / 64 * 64 / (int64_t)sizeof(float);
   l.stack = task->head_size * V_TILE;
   l.tile = l.stack + levels * tile_floats(task->value_size);
+  l.tiles = (int64_t)(sizeof(work) + 63) / 64 * 64 / (int64_t)sizeof(float);
   l.scores = l.tiles + l.band * l.tile;
   l.keys = l.scores + block;
   /* A single tile reads each row of a block once, and gains nothing by packing. */
-  l.dropout = l.keys;
-  if (tiles > 1 || task->table) l.dropout += (l.keepable + 1) * packed_block_floats(task);
+  l.dropout = l.keys + (tiles > 1 || task->table ? packed_floats(task, l.keepable) : 0);
   l.end = l.dropout + (task->dropout ? block : 0);
   return l;
 }
@@ -250,10 +243,8 @@ static work *work_begin(const attn_kernels *kernels, const attn_attention_task *
   w->exp_sleef = kernels->exp_sleef;
   w->scores = space + l->scores;
   w->dropout = task->dropout ? space + l->dropout : NULL;
-  w->keys = (packed){.blocks = l->dropout > l->keys ? space + l->keys : NULL,
-                     .first = task->chunk_begin * ATTN_KEY_CHUNK,
-                     .keepable = l->keepable,
-                     .used_again = l->keepable > 0};
+  w->packed = (packed_keys){.blocks = l->dropout > l->keys ? space + l->keys : NULL,
+                            .keepable = l->keepable};
   for (int64_t i = 0; i < l->band; i++) {
     tile *t = &w->tile[i];
     t->query = space + l->tiles + i * l->tile;
@@ -264,7 +255,7 @@ static work *work_begin(const attn_kernels *kernels, const attn_attention_task *
 }
 
 static void band_begin(work *w, int64_t lane, int64_t lanes) {
-  w->tiles = tiles_of(lanes);
+  w->tiles = divide_up(lanes, V_TILE);
   int64_t n = lanes - (w->tiles - 1) * V_TILE;
   for (int64_t i = 0; i < w->tiles; i++, lane += n, n = V_TILE) {
     tile_begin(w, &w->tile[i], lane, n);

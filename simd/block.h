@@ -13,7 +13,9 @@
 #include "tree.h"
 #include "vector_math.h"
 
-enum { MAX_TILES = ATTN_BAND_TILES };
+/* Tiles of a band, which share every block of keys: it costs as much to fetch, where it does not stay in the second
+ * cache level, as a third of a tile to compute. */
+enum { MIN_TILES = 4, MAX_TILES = 16 };
 
 /* Something for every first vector of a tile that is computed, and a table of functions by it. */
 #if V_QUERIES == 3
@@ -56,8 +58,8 @@ typedef struct work {
   const attn_attention_task *task;
   float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
   float *dropout; /* the shape of the scores; NULL without dropout */
-  packed keys;    /* of the whole task */
-  int64_t reach;  /* keys that any lane sees; nothing behind is read */
+  packed_keys packed;
+  int64_t reach; /* keys that any lane of the band sees; nothing behind is read */
   float weight_scale;
   bool exp_sleef;
   int64_t tiles; /* of the band */
@@ -166,7 +168,7 @@ V_INLINE int64_t key_rows(const float *left[V_ROWS], const key_block *block, int
 _Static_assert(ATTN_KEY_GROUP % V_ROWS == 0, "groups are whole tiles of keys");
 
 /* Scores of a block, and in t->block_max their maximum over visible keys. */
-static void scores_block(const work *w, tile *t, const view *see, key_block *block) {
+static void scores_block(work *w, tile *t, const view *see, const key_block *block) {
   const int64_t keys = block->keys;
   for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
   const int64_t last = see->end[V_QUERIES - 1];
@@ -179,7 +181,7 @@ static void scores_block(const work *w, tile *t, const view *see, key_block *blo
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
     const int64_t step = key_rows(left, block, key, rows);
-    block_prefetch(w->task, &w->keys, w->reach, block);
+    block_prefetch(w->task, &w->packed, w->reach, block);
     float *scores = w->scores + key * V_TILE;
     scores_tile(from, left, step, t->query, w->task->head_size, scores,
                 whole ? t->block_max : NULL);
@@ -379,7 +381,7 @@ static void values_block(const work *w, const tile *t, const view *see, float *v
 
 /* ---- one block, one tile ---- */
 
-static void block_step(const work *w, tile *t, key_block *block, bool first) {
+static void block_step(work *w, tile *t, const key_block *block, bool first) {
   view see;
   view_block(&see, t, block->key, block->begin, block->keys);
   if (see.end[V_QUERIES - 1] == see.begin) return;

@@ -19,6 +19,7 @@
  *   v_transpose(v_f32 row[V_LANES])
  *   V_COLUMNS, v_load_columns(column, p, stride, part): four columns, those from 4 * part on, of V_LANES rows, of
  *              which V_COLUMNS are there
+ *   V_BAND_BYTES queries and values of tiles that walk the keys together, where the second cache level is large
  *   V_HOLD(a)  keeps a compiler from putting an accumulator out of its register, where one does
  *   libsleef   v_sleef_exp2 v_sleef_log
  */
@@ -58,6 +59,10 @@
 
 #ifndef V_HOLD
 #define V_HOLD(a) (void)0
+#endif
+
+#ifndef V_BAND_BYTES
+#define V_BAND_BYTES (200 << 10)
 #endif
 
 #ifndef V_COLUMNS

@@ -19,6 +19,7 @@
 #define V_LANES 16
 #define V_QUERIES 3
 #define V_ROWS 8
+#define V_BAND_BYTES (400 << 10) /* CPUs that have it have a second level of 1 MB and more */
 #define V_EXP_GROUP 8
 
 typedef __m512 v_f32;

@@ -13,6 +13,8 @@ static int64_t clamp(int64_t a, int64_t low, int64_t high) {
   return a < low ? low : a > high ? high : a;
 }
 
+static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
 /* Last key that a row sees; -1: none. Never decreases from row to row. */
 static int32_t row_limit(const attn_attention_task *task, int64_t row) {
   const int64_t last = attn_last_key(row, task->diagonal, task->kv_len);
@@ -58,15 +60,14 @@ static key_run run_of(const attn_attention_task *task, int64_t key, int64_t most
   return run;
 }
 
-/* A block of keys as a kernel reads it, or several: where they lie, or a copy of them, of one block. */
+/* A block of keys as a kernel reads it, or several: where they lie, or, of one block, packed. */
 typedef struct key_block {
   int64_t key;         /* a multiple of ATTN_KEY_BLOCK */
   int64_t begin, keys; /* those before `begin` are not there, nor those from `keys` on */
   const float *k, *v;  /* of `key` */
   int64_t k_row, k_dim, v_row, v_dim;
-  int64_t v_panel;  /* from column 0 to column VALUE_PANEL of V */
+  int64_t v_panel;  /* from column 0 to column VALUE_PANEL (packed.h) of V */
   bool interleaved; /* K, in groups from `key` on */
-  int64_t ahead;    /* keys before this one have been prefetched */
 } key_block;
 
 /* Whether keys are interleaved in groups that begin where blocks do. */

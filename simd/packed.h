@@ -8,9 +8,8 @@
  * whatever the caller's strides; those of whole pages of memory would put every row on the same few cache sets.
  * The bands of a task pack a block once, and find it again.
  *
- * Packing pays where several tiles share it. Zen 3, one thread, against copies of rows with gaps, made anew for
- * each band (best of 21 rounds): 1.03 times as fast for 1024 x 64, 1.05 for 2048 x 128, 1.03 for 8192 x 64; against rows without
- * gaps read where they lie 1.06 for 2048 x 128, 1.00 for 4096 x 64. Part of attention.c. */
+ * Packing pays where several tiles share it (docs/performance.md has the figures): rows with gaps are packed
+ * for two tiles and more, others for two bands and more. */
 #ifndef ATTN_SIMD_PACKED_H
 #define ATTN_SIMD_PACKED_H
 
@@ -21,42 +20,57 @@ enum {
   VALUE_PANEL = LINE_FLOATS,
   PACK_ROWS = 8,   /* copied together, so that as many addresses are translated side by side */
   ROWS_AHEAD = 16, /* asked for before they are packed */
-  PACKED_BYTES = 2 << 20, /* kept by a task, at most */
+  /* Kept by a task, at most: about a core's share of a third cache level. 4 MB are no faster (8192 x 64, Zen 3). */
+  PACKED_BYTES = 2 << 20,
 };
 _Static_assert(VALUE_PANEL % V_LANES == 0 && VALUE_PANEL % V_ROWS == 0, "panels are whole tiles");
-_Static_assert(ATTN_KEY_BLOCK % PACK_ROWS == 0 && ATTN_KEY_GROUP % V_LANES == 0, "rows are there");
+_Static_assert(ATTN_KEY_GROUP % PACK_ROWS == 0 && ATTN_KEY_GROUP % V_LANES == 0, "rows are there");
 
 /* A task's packed blocks, each its keys and then its values. */
-typedef struct packed {
+typedef struct packed_keys {
   float *blocks;    /* NULL: there is no room for any */
-  int64_t first;    /* key of block 0 */
   int64_t keepable; /* blocks with a place of their own; all further ones take turns in one more */
   int64_t kept;     /* so many are there */
-  bool used_again;  /* by another band */
-} packed;
+  int64_t ahead;    /* keys of the task before this one have been prefetched */
+} packed_keys;
 
-static int64_t whole_panels(int64_t columns) {
-  return (columns + VALUE_PANEL - 1) / VALUE_PANEL * VALUE_PANEL;
+/* Number of a block among those of the task, whose first may not be there. */
+static int64_t block_index(const attn_attention_task *task, int64_t key) {
+  const int64_t begin = task->chunk_begin * ATTN_KEY_CHUNK;
+  const int64_t first = task->kv_begin > begin ? task->kv_begin : begin;
+  return key / ATTN_KEY_BLOCK - first / ATTN_KEY_BLOCK;
+}
+
+static int64_t packed_row_floats(const attn_attention_task *task) {
+  return task->head_size + divide_up(task->value_size, VALUE_PANEL) * VALUE_PANEL;
 }
 
 static int64_t packed_block_floats(const attn_attention_task *task) {
-  return ATTN_KEY_BLOCK * (task->head_size + whole_panels(task->value_size));
+  return ATTN_KEY_BLOCK * packed_row_floats(task);
 }
 
-/* Of a task's blocks, those that are kept for further bands; there is one place more. */
+static int64_t task_blocks(const attn_attention_task *task) {
+  return (task->chunk_end - task->chunk_begin) * (ATTN_KEY_CHUNK / ATTN_KEY_BLOCK);
+}
+
+/* Of a task's blocks, those that are kept for further bands. */
 static int64_t packed_keepable(const attn_attention_task *task, int64_t bands) {
-  const int64_t blocks = (task->chunk_end - task->chunk_begin) * (ATTN_KEY_CHUNK / ATTN_KEY_BLOCK);
   const int64_t most = PACKED_BYTES / (packed_block_floats(task) * (int64_t)sizeof(float));
-  return bands < 2 ? 0 : blocks < most ? blocks : most;
+  return bands < 2 ? 0 : clamp(task_blocks(task), 0, most);
 }
 
-static float *packed_block(const attn_attention_task *task, const packed *p, int64_t i) {
-  return p->blocks + (i < p->keepable ? i : p->keepable) * packed_block_floats(task);
+/* Room for them, and for one more if there are more. */
+static int64_t packed_floats(const attn_attention_task *task, int64_t keepable) {
+  return (keepable + (keepable < task_blocks(task))) * packed_block_floats(task);
+}
+
+static float *packed_block(const attn_attention_task *task, const packed_keys *p, int64_t i) {
+  return p->blocks + clamp(i, 0, p->keepable) * packed_block_floats(task);
 }
 
 /* Dim 0 of every key of the block, and of what its first and last group lack, of the nearest key that is there. */
-static void rows_of_block(const attn_attention_task *task, const key_block *b, bool values,
-                          const float *row[ATTN_KEY_BLOCK]) {
+static void row_pointers(const attn_attention_task *task, const key_block *b, bool values,
+                         const float *row[ATTN_KEY_BLOCK]) {
   const int64_t size = task->head_size, stride = values ? task->v_row : task->k_row;
   for (int64_t j = b->begin; j < b->keys;) {
     const key_run run = run_of(task, b->key + j, b->keys - j);
@@ -73,7 +87,7 @@ static void rows_of_block(const attn_attention_task *task, const key_block *b, b
 }
 
 /* A row on its way to a cache level. */
-V_INLINE void row_ask(const float *p, int64_t dim, int64_t size, const int level) {
+V_INLINE void prefetch_row(const float *p, int64_t dim, int64_t size, const int level) {
   if (dim != 1) return; /* one line a float: not worth the requests */
   for (int64_t d = 0; d < size; d += LINE_FLOATS) {
     if (level == 1) {
@@ -84,10 +98,10 @@ V_INLINE void row_ask(const float *p, int64_t dim, int64_t size, const int level
   }
 }
 
-static void ask_ahead(const key_block *b, const float *const at[], int64_t j, int64_t rows,
-                      int64_t dim, int64_t size) {
+static void prefetch_ahead(const key_block *b, const float *const at[], int64_t j, int64_t rows,
+                           int64_t dim, int64_t size) {
   const int64_t first = j + ROWS_AHEAD, end = clamp(first + rows, 0, b->keys);
-  for (int64_t i = first; i < end; i++) row_ask(at[i], dim, size, 1);
+  for (int64_t i = first; i < end; i++) prefetch_row(at[i], dim, size, 1);
 }
 
 /* Columns [d, d + V_LANES) of V_LANES keys side by side, from their place in line d of a group on. */
@@ -109,7 +123,7 @@ static void pack_groups(const key_block *b, const float *const at[], int64_t dim
                         float *to) {
   for (int64_t j = b->begin / V_LANES * V_LANES; j < b->keys; j += V_LANES) {
     float *group = to + attn_interleaved_at(j, size);
-    ask_ahead(b, at, j, V_LANES, dim, size);
+    prefetch_ahead(b, at, j, V_LANES, dim, size);
     for (int64_t d = 0; d < size; d += V_LANES) {
       interleave(group + d * ATTN_KEY_GROUP, at + j, d, dim, size);
     }
@@ -120,7 +134,7 @@ static void pack_panels(const key_block *b, const float *const at[], int64_t dim
                         float *to) {
   for (int64_t j = b->begin / PACK_ROWS * PACK_ROWS; j < b->keys; j += PACK_ROWS) {
     float *panel = to + j * VALUE_PANEL;
-    ask_ahead(b, at, j, PACK_ROWS, dim, size);
+    prefetch_ahead(b, at, j, PACK_ROWS, dim, size);
     for (int64_t d = 0; d < size; d += VALUE_PANEL, panel += ATTN_KEY_BLOCK * VALUE_PANEL) {
       if (dim == 1 && size - d >= VALUE_PANEL) {
         V_UNROLL for (int i = 0; i < PACK_ROWS; i++) {
@@ -155,46 +169,53 @@ static void pack_keys(const attn_attention_task *task, const key_block *b, float
     return;
   }
   const float *at[ATTN_KEY_BLOCK];
-  rows_of_block(task, b, false, at);
+  row_pointers(task, b, false, at);
   pack_groups(b, at, task->k_interleaved ? ATTN_KEY_GROUP : task->k_dim, size, to);
 }
 
 static void pack_values(const attn_attention_task *task, const key_block *b, float *to) {
   const float *at[ATTN_KEY_BLOCK];
-  rows_of_block(task, b, true, at);
+  row_pointers(task, b, true, at);
   pack_panels(b, at, task->v_dim, task->value_size, to);
 }
 
-/* Whether rows that need not be packed are. */
-static bool pays(const packed *p, int64_t row, int64_t dim, int64_t size) {
-  return p->blocks && (p->used_again || row != size || dim != 1);
+/* Whether the keys, or the values, of block i are packed though they can be read where they lie. */
+static bool better_packed(const packed_keys *p, int64_t i, int64_t row, int64_t dim, int64_t size) {
+  return p->blocks && (i < p->keepable || row != size || dim != 1);
 }
 
-/* Block of keys [begin, keys) from `key` on, as tiles are to read it. Rows of different pages, and groups that do not
- * begin where blocks do, must be packed. */
-static key_block block_begin(const attn_attention_task *task, packed *p, int64_t key, int64_t begin,
-                             int64_t keys) {
+/* Block of keys [begin, keys) from `key` on, where they lie; without addresses where rows are of different pages. */
+static key_block block_in_place(const attn_attention_task *task, int64_t key, int64_t begin,
+                                int64_t keys) {
   const key_run run = run_of(task, key + begin, keys - begin);
   const bool torn = run.keys < keys - begin || (task->table && begin > 0);
-  key_block b = {.key = key,
-                 .begin = begin,
-                 .keys = keys,
-                 .k_row = task->k_row,
-                 .k_dim = task->k_dim,
-                 .v_row = task->v_row,
-                 .v_dim = task->v_dim,
-                 .v_panel = VALUE_PANEL * task->v_dim,
-                 .interleaved = task->k_interleaved,
-                 .ahead = key + keys};
-  if (!torn) {
-    b.k = run.k - begin * b.k_row;
-    b.v = run.v - begin * b.v_row;
-  }
-  const bool pack_k = torn || (task->k_interleaved ? !groups_aligned(task)
-                                                   : pays(p, b.k_row, b.k_dim, task->head_size));
-  const bool pack_v = torn || pays(p, b.v_row, b.v_dim, task->value_size);
+  return (key_block){
+      .key = key,
+      .begin = begin,
+      .keys = keys,
+      .k = torn ? NULL : run.k - begin * task->k_row,
+      .v = torn ? NULL : run.v - begin * task->v_row,
+      .k_row = task->k_row,
+      .k_dim = task->k_dim,
+      .v_row = task->v_row,
+      .v_dim = task->v_dim,
+      .v_panel = VALUE_PANEL * task->v_dim,
+      .interleaved = task->k_interleaved,
+  };
+}
+
+/* The block as tiles are to read it. Rows of different pages, and groups that do not begin where blocks do, must be
+ * packed. What an earlier band kept serves this one: it saw no fewer of the block's keys, so what is to be packed
+ * now was then. */
+static key_block block_begin(const attn_attention_task *task, packed_keys *p, int64_t key,
+                             int64_t begin, int64_t keys) {
+  key_block b = block_in_place(task, key, begin, keys);
+  const int64_t i = block_index(task, key);
+  const bool pack_k = !b.k || task->k_interleaved != groups_aligned(task) ||
+                      better_packed(p, i, b.k_row, b.k_dim, task->head_size);
+  const bool pack_v = !b.v || better_packed(p, i, b.v_row, b.v_dim, task->value_size);
+  p->ahead = key + keys;
   if (!pack_k && !pack_v) return b;
-  const int64_t i = (key - p->first) / ATTN_KEY_BLOCK;
   float *k = packed_block(task, p, i);
   float *v = k + ATTN_KEY_BLOCK * task->head_size;
   if (i >= p->kept) {
@@ -217,20 +238,20 @@ static key_block block_begin(const attn_attention_task *task, packed *p, int64_t
   return b;
 }
 
-/* One key of the next block on its way to the second cache level; called at intervals. */
-static void block_prefetch(const attn_attention_task *task, const packed *p, int64_t reach,
-                           key_block *b) {
-  if (b->ahead >= reach || b->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
-  const int64_t i = (b->ahead - p->first) / ATTN_KEY_BLOCK, key = b->ahead % ATTN_KEY_BLOCK;
+/* One key behind the block in work on its way to the second cache level; called at intervals. */
+static void block_prefetch(const attn_attention_task *task, packed_keys *p, int64_t reach,
+                           const key_block *b) {
+  if (p->ahead >= reach || p->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
+  const int64_t i = block_index(task, p->ahead);
   if (i < p->kept) {
-    const int64_t floats = packed_block_floats(task) / ATTN_KEY_BLOCK;
-    row_ask(packed_block(task, p, i) + key * floats, 1, floats, 2);
+    const int64_t floats = packed_row_floats(task);
+    prefetch_row(packed_block(task, p, i) + p->ahead % ATTN_KEY_BLOCK * floats, 1, floats, 2);
   } else {
-    const key_run run = run_of(task, b->ahead, 1);
-    row_ask(run.k, task->k_dim, task->head_size, 2);
-    row_ask(run.v, task->v_dim, task->value_size, 2);
+    const key_run run = run_of(task, p->ahead, 1);
+    prefetch_row(run.k, task->k_dim, task->head_size, 2);
+    prefetch_row(run.v, task->v_dim, task->value_size, 2);
   }
-  b->ahead++;
+  p->ahead++;
 }
 
 #endif

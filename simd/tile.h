@@ -16,10 +16,9 @@
 
 #define V_TILE (V_LANES * V_QUERIES)
 
-/* Query tiles of one attention task at most, and of a band of them, which walks all keys once: its tiles share every
- * block, which costs as much to fetch, where it does not stay in the second cache level, as a third of a tile to
- * compute: 2, 4, 8, 16 tiles ran at 0.57, 0.65, 0.70, 0.72 of the peak (head size 128, 2048 keys in rows with gaps, Zen 3). */
-enum { ATTN_TASK_TILES = 128, ATTN_BAND_TILES = 16 };
+/* Query tiles of one attention task at most. They share the packing of keys; more would bring little, be fewer tasks to
+ * balance, and longer ones to wait for when a call is cancelled. */
+enum { ATTN_TASK_TILES = 48 };
 
 /* Few iterations, so that the branch predictor learns where the loop ends: a miss costs as much as
  * three or four steps, and a run over a small head has only 32. */

@@ -22,6 +22,7 @@ typedef struct ragged {
   float scale;
   double rate;   /* of dropout */
   bool recorded; /* by a mask, not by the generator */
+  bool alone;    /* by one thread, where a call and not a plan's tasks do the work */
 } ragged;
 
 /* Rows and their places in dense results: (head, row, dim) of one sequence behind the other. */

@@ -151,7 +151,9 @@ static ragged draw_long(draws *d) {
 /* So many rows that a task takes its tiles in several bands, which share packed keys; of large sizes not all of them. */
 static ragged draw_bands(draws *d) {
   static const int64_t size[] = {16, 40, 7, 300};
-  ragged r = {.seed = splitmix64(d->seed, d->count)};
+  ragged r = {.seed = splitmix64(d->seed, d->count), .alone = true};
+  attn_tile_sizes tile = {0};
+  CHECK(attn_isa_tile_sizes(attn_isa_name(), &tile));
   const bool large = pick(d, 2);
   r.batch = large ? 1 : 1 + pick(d, 2);
   r.head_size = large ? 300 : ONE_OF(d, size);
@@ -159,7 +161,8 @@ static ragged draw_bands(draws *d) {
   r.kv_heads = large ? 1 : 1 + pick(d, 2);
   r.q_heads = r.kv_heads * (1 + pick(d, 8));
   for (int64_t n = 0; n < r.batch; n++) {
-    r.q_len[n] = (410 + pick(d, 600)) * r.kv_heads / r.q_heads;
+    const int64_t lanes = (17 + pick(d, large ? 4 : 24)) * tile.lanes - pick(d, tile.lanes);
+    r.q_len[n] = lanes * r.kv_heads / r.q_heads;
     r.kv_len[n] = pick(d, 3) ? r.q_len[n] + pick(d, 700) + 800 * large : 1 + pick(d, 1400);
   }
   options(&r, d);
@@ -221,7 +224,7 @@ static void run_forward(laid *l, draws *d) {
   attn_params *a = &l->params;
   guarded workspace = {0};
   a->has_num_threads = true;
-  a->num_threads = (int32_t)(1 + pick(d, 4));
+  a->num_threads = l->r->alone ? 1 : (int32_t)(1 + pick(d, 4));
   const bool own = pick(d, 2);
   if (own) {
     CHECK_OK(attn_workspace_size(a, &a->workspace_size));
