@@ -161,9 +161,11 @@ static ragged draw_bands(draws *d) {
   r.kv_heads = large ? 1 : 1 + pick(d, 2);
   r.q_heads = r.kv_heads * (1 + pick(d, 8));
   for (int64_t n = 0; n < r.batch; n++) {
-    const int64_t lanes = (17 + pick(d, large ? 4 : 24)) * tile.lanes - pick(d, tile.lanes);
+    const int64_t lanes = (17 + pick(d, large ? 2 : 20)) * tile.lanes - pick(d, tile.lanes);
     r.q_len[n] = lanes * r.kv_heads / r.q_heads;
-    r.kv_len[n] = pick(d, 3) ? r.q_len[n] + pick(d, 700) + 800 * large : 1 + pick(d, 1400);
+    r.kv_len[n] = large        ? 780 + pick(d, 300)
+                  : pick(d, 3) ? r.q_len[n] + pick(d, 400)
+                               : 1 + pick(d, 1200);
   }
   options(&r, d);
   return r;
@@ -371,7 +373,7 @@ static void chunks(int64_t number, const ragged *r, const results *want, draws *
 
 static void run_case(int64_t number) {
   draws d = {splitmix64(seed, (uint64_t)number) | 1, 0};
-  const bool long_one = number % 20 == 9, bands = number % 20 == 14;
+  const bool long_one = number % 20 == 9, bands = number % 30 == 14;
   const ragged r = long_one ? draw_long(&d)
                    : bands  ? draw_bands(&d)
                             : draw_case(&d, check_full() ? 8e6 : 2e6);
