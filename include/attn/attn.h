@@ -197,7 +197,7 @@ typedef struct attn_dropout {
 } attn_dropout;
 
 /** Asked between tasks, from any of the call's threads, in their own floating-point mode; true stops
- *  the call. */
+ *  the call. A task is some 1000 queries of a head at most (2300 with AVX-512), and all keys that they see. */
 typedef bool (*attn_cancel_fn)(void *user);
 
 /** Which rows and keys each sequence of a batch has, where they differ. An array that is NULL says nothing.
