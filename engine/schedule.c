@@ -27,7 +27,7 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
    * only for want of tasks. */
   const int64_t tiles = divide_up(c->lanes, tile);
   int64_t per_task = problem->kernels->max_lanes / tile;
-  if ((double)divide_up(tiles, per_task) < FINER * wanted) per_task /= 2;
+  if ((double)divide_up(tiles, per_task) < (double)FINER * wanted) per_task /= 2;
   while (per_task > 1 && (double)divide_up(tiles, per_task) < wanted) per_task /= 2;
   per_task = divide_up(tiles, divide_up(tiles, per_task)); /* evenly */
   c->lanes_per_task = per_task * tile < c->lanes ? per_task * tile : c->lanes;
