@@ -3,8 +3,9 @@
 
 /* The attention kernel: one body, compiled once per instruction set.
  *
- * Query rows lie in the lanes. A tile is V_TILE lanes; up to MAX_TILES tiles of a
- * task, a band, walk the keys together, so that a block of K and V is fetched once for all of them. Per key block and tile:
+ * Query rows lie in the lanes. A tile is V_TILE lanes; up to MAX_TILES tiles of a task, a band, walk
+ * the keys together, so that a block of K and V is fetched once for all of them. Per key block and
+ * tile:
  *
  *   scores   S[key][lane] = sum_d K[key][d] Qt[d][lane]      K broadcast, where it lies or packed
  *   softmax  vertical: maximum, exp2 and sum never cross lanes
