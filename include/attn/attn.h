@@ -305,7 +305,8 @@ typedef struct attn_params {
   attn_lengths lengths; /**< default: every sequence has q_len rows and kv_len keys */
   attn_pages pages;     /**< default: none */
 
-  /** Default ::ATTN_KEYS_IN_ROWS. Keys are interleaved in pages only, of a multiple of 16 slots; the row and
+  /** Default ::ATTN_KEYS_IN_ROWS. Keys are interleaved in pages only, of a multiple of 16 slots, as every view of a cache has
+   *  them, one without pages too; the row and
    *  dim strides of k are then not used. */
   attn_key_layout key_layout;
 } attn_params;
