@@ -166,6 +166,18 @@ static attn_attention_task task_of(const attn_problem *problem, const attn_share
   return t;
 }
 
+/* What the runner of task i probably runs after it, so that it can be read ahead; nothing after less than a tile, which
+ * would end before it helps. */
+static bool next_task(const attn_plan *plan, int64_t i, const attn_share *share,
+                      attn_attention_task *next) {
+  i += plan->problem.params.num_threads;
+  if (i >= plan->schedule.tasks || share->lanes < plan->problem.kernels->lanes) return false;
+  const attn_share then = attn_schedule_share(&plan->schedule, &plan->problem, i);
+  const attn_sequence sequence = attn_problem_sequence(&plan->problem, then.n);
+  *next = task_of(&plan->problem, &then, &sequence);
+  return true;
+}
+
 static void run_task(attn_plan *plan, int64_t i, void *workspace) {
   const attn_kernels *kernels = plan->problem.kernels;
   const attn_share share = attn_schedule_share(&plan->schedule, &plan->problem, i);
@@ -177,6 +189,8 @@ static void run_task(attn_plan *plan, int64_t i, void *workspace) {
     task.dropout_user = &lanes;
     task.dropout_scale = attn_dropout_scale(plan->problem.params.dropout.rate);
   }
+  attn_attention_task next;
+  if (next_task(plan, i, &share, &next)) task.next = &next;
   const attn_cut *c = share.cut;
   if (c->pieces == 1) {
     kernels->attention(kernels, &task, workspace);

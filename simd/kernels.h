@@ -88,6 +88,8 @@ typedef struct attn_attention_task {
   float *lse; /* may be NULL */
   int64_t lse_head, lse_row;
   float *state; /* not NULL: store the unnormalised state of these chunks here, and no output */
+  /* NULL, or what is probably asked next, which may be read ahead. */
+  const struct attn_attention_task *next;
 } attn_attention_task;
 
 /* A state of some lanes as tasks exchange it: maxima, sums, each padded, then the unnormalised values of

@@ -31,7 +31,6 @@ typedef struct packed_keys {
   float *blocks;    /* NULL: there is no room for any */
   int64_t keepable; /* blocks with a place of their own; all further ones take turns in one more */
   int64_t kept;     /* so many are there */
-  int64_t ahead;    /* keys of the task before this one have been prefetched */
 } packed_keys;
 
 /* Number of a block among those of the task, whose first may not be there. */
@@ -86,7 +85,8 @@ static void row_pointers(const attn_attention_task *task, const key_block *b, bo
   for (int64_t j = b->keys; j % ATTN_KEY_GROUP; j++) row[j] = row[b->keys - 1];
 }
 
-/* A row on its way to a cache level. */
+/* A row on its way to a cache level. What does nothing but prefetch must be inlined: GCC takes a function that does for
+ * one without effects, and drops its calls. */
 V_INLINE void prefetch_row(const float *p, int64_t dim, int64_t size, const int level) {
   if (dim != 1) return; /* one line a float: not worth the requests */
   for (int64_t d = 0; d < size; d += LINE_FLOATS) {
@@ -98,8 +98,8 @@ V_INLINE void prefetch_row(const float *p, int64_t dim, int64_t size, const int 
   }
 }
 
-static void prefetch_ahead(const key_block *b, const float *const at[], int64_t j, int64_t rows,
-                           int64_t dim, int64_t size) {
+V_INLINE void prefetch_ahead(const key_block *b, const float *const at[], int64_t j, int64_t rows,
+                             int64_t dim, int64_t size) {
   const int64_t first = j + ROWS_AHEAD, end = clamp(first + rows, 0, b->keys);
   for (int64_t i = first; i < end; i++) prefetch_row(at[i], dim, size, 1);
 }
@@ -214,7 +214,6 @@ static key_block block_begin(const attn_attention_task *task, packed_keys *p, in
   const bool pack_k = !b.k || task->k_interleaved != groups_aligned(task) ||
                       better_packed(p, i, b.k_row, b.k_dim, task->head_size);
   const bool pack_v = !b.v || better_packed(p, i, b.v_row, b.v_dim, task->value_size);
-  p->ahead = key + keys;
   if (!pack_k && !pack_v) return b;
   float *k = packed_block(task, p, i);
   float *v = k + ATTN_KEY_BLOCK * task->head_size;
@@ -236,22 +235,6 @@ static key_block block_begin(const attn_attention_task *task, packed_keys *p, in
     b.v_panel = ATTN_KEY_BLOCK * VALUE_PANEL;
   }
   return b;
-}
-
-/* One key behind the block in work on its way to the second cache level; called at intervals. */
-static void block_prefetch(const attn_attention_task *task, packed_keys *p, int64_t reach,
-                           const key_block *b) {
-  if (p->ahead >= reach || p->ahead >= b->key + 2 * ATTN_KEY_BLOCK) return;
-  const int64_t i = block_index(task, p->ahead);
-  if (i < p->kept) {
-    const int64_t floats = packed_row_floats(task);
-    prefetch_row(packed_block(task, p, i) + p->ahead % ATTN_KEY_BLOCK * floats, 1, floats, 2);
-  } else {
-    const key_run run = run_of(task, p->ahead, 1);
-    prefetch_row(run.k, task->k_dim, task->head_size, 2);
-    prefetch_row(run.v, task->v_dim, task->value_size, 2);
-  }
-  p->ahead++;
 }
 
 #endif
