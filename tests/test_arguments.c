@@ -24,6 +24,12 @@ static void check_message(const char *words, const char *file, int line) {
                  word);
 }
 
+/* The message is this, to the letter. */
+static void check_says(const char *text, const char *file, int line) {
+  check_report(strcmp(attn_last_error(), text) == 0, file, line, "says '%s'; wanted: '%s'",
+               attn_last_error(), text);
+}
+
 /* attn_forward and attn_plan_create both refuse, and touch nothing. */
 static void refuse(problem *p, attn_status want, const char *words, int line) {
   check_status(__FILE__, line, "attn_forward", (int)attn_forward(NULL, &p->params), (int)want);
@@ -265,8 +271,54 @@ static void bad_pages(void) {
   check_context("key layouts");
   BAD_PAGE(p.params.key_layout = ATTN_KEYS_INTERLEAVED, "page_size 3; 16");
   BAD_PAGE((p.params.key_layout = ATTN_KEYS_INTERLEAVED, g->table = NULL), "key_layout pages");
-  BAD_PAGE(p.params.key_layout = (attn_key_layout)2, "key_layout 2; attn_key_layout");
+  BAD_PAGE(p.params.key_layout = (attn_key_layout)2,
+           "key_layout 2; ATTN_KEYS_IN_ROWS (0) ATTN_KEYS_INTERLEAVED (1)");
   BAD_PAGE((p.params.key_layout = (attn_key_layout)-1, g->table = NULL), "key_layout -1;");
+  problem_free(&p);
+}
+
+/* A refusal names fields as they are written, what is allowed, and which other value has it so. */
+static void wordings(void) {
+  problem p = sound();
+  attn_params before = p.params;
+  attn_params *a = &p.params;
+  attn_lengths *l = &a->lengths;
+  entries e = sound_entries;
+#define SAYS(spoil, text)                                                                          \
+  do {                                                                                             \
+    check_context("%s", #spoil);                                                                   \
+    spoil;                                                                                         \
+    CHECK_STATUS(attn_forward(NULL, a), ATTN_INVALID_ARGUMENT);                                    \
+    check_says(text, __FILE__, __LINE__);                                                          \
+    *a = before;                                                                                   \
+    e = sound_entries;                                                                             \
+  } while (0)
+  SAYS((l->left_padding = e.padding, e.padding[0] = 6),
+       "lengths.left_padding[0] is 6; allowed: 0 ... 5, by kv_len");
+  SAYS((l->left_padding = e.padding, l->cu_seqlens_k = e.cu_k, e.padding[1] = 4),
+       "lengths.left_padding[1] is 4; allowed: 0 ... 3, by lengths.cu_seqlens_k");
+  SAYS((l->left_padding = e.padding, l->kv_lens = e.kv_lens, e.padding[0] = 2),
+       "lengths.kv_lens[0] is 4; allowed: 0 ... 3, by kv_len and lengths.left_padding");
+  SAYS((l->left_padding = e.padding, l->kv_starts = e.starts, e.starts[0] = 5),
+       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_len and lengths.left_padding");
+  SAYS((l->kv_lens = e.kv_lens, l->kv_starts = e.starts, e.starts[0] = 5),
+       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by lengths.kv_lens");
+  SAYS((l->q_lens = e.q_lens, e.q_lens[0] = 4),
+       "lengths.q_lens[0] is 4; allowed: 0 ... 3, by q_len");
+  SAYS((l->cu_seqlens_q = e.cu_q, e.cu_q[2] = 2),
+       "lengths.cu_seqlens_q[2] is 2; the last must be q_len, 3");
+  static const int32_t table[] = {0, 1};
+  a->kv_len = 1, a->pages = (attn_pages){table, 1, 1, 5, 2}, before = *a;
+  SAYS(a->pages.num_pages = 0,
+       "pages.num_pages is 0; sequence 0 has 1 key, which must lie in pages");
+  SAYS(a->pages.num_pages = 1, "pages.table[1][0] is 1; allowed: 0 ... 0, pages.num_pages - 1");
+  SAYS(a->key_layout = ATTN_KEYS_INTERLEAVED,
+       "pages.page_size is 5; with ATTN_KEYS_INTERLEAVED it must be a multiple of 16");
+  SAYS((a->pages.table = NULL, a->key_layout = (attn_key_layout)7),
+       "key_layout is 7; allowed: ATTN_KEYS_IN_ROWS (0), ATTN_KEYS_INTERLEAVED (1)");
+  SAYS((a->kv_len = 6, l->kv_starts = e.starts, e.starts[0] = 0),
+       "sequence 0 has 6 keys from slot 0; pages.table_width 1 * pages.page_size 5 holds 5");
+#undef SAYS
   problem_free(&p);
 }
 
@@ -306,9 +358,28 @@ static void workspaces_and_handles(void) {
   p.params.workspace = workspace;
   p.params.workspace_size = need - 1;
   CHECK_STATUS(attn_forward(NULL, &p.params), ATTN_INVALID_ARGUMENT);
-  check_message("workspace", __FILE__, __LINE__);
+  char text[160];
+  const char *format =
+      "workspace_size is %zu; it must be at least %zu bytes, as attn_workspace_size() says";
+  snprintf(text, sizeof(text), format, need - 1, need);
+  check_says(text, __FILE__, __LINE__);
   p.params.workspace_size = 0;
   CHECK_STATUS(attn_forward(NULL, &p.params), ATTN_INVALID_ARGUMENT);
+  snprintf(text, sizeof(text), format, (size_t)0, need);
+  check_says(text, __FILE__, __LINE__);
+  check_context("a ragged batch, whose schedule also lies in the workspace");
+  const attn_params alike = p.params;
+  size_t ragged = 0;
+  p.params.lengths.q_lens = (int32_t[]){3, 2};
+  p.params.has_num_threads = false;
+  CHECK_OK(attn_workspace_size(&p.params, &ragged));
+  for (int small = 0; small < 2; small++) {
+    p.params.workspace_size = small ? 0 : 65; /* enough for no task */
+    CHECK_STATUS(attn_forward(NULL, &p.params), ATTN_INVALID_ARGUMENT);
+    snprintf(text, sizeof(text), format, p.params.workspace_size, ragged);
+    check_says(text, __FILE__, __LINE__);
+  }
+  p.params = alike;
   CHECK(canary_intact(p.o, p.o_count) && canary_intact(p.lse, p.lse_count));
   p.params.workspace_size = need;
   CHECK_OK(attn_forward(NULL, &p.params));
@@ -352,9 +423,22 @@ static void plans(void) {
     CHECK_STATUS(attn_plan_run_task(plan, outside[i], workspace, size), ATTN_INVALID_ARGUMENT);
     check_message(number, __FILE__, __LINE__);
   }
+  char text[160];
+  CHECK_STATUS(attn_plan_run_task(plan, count, workspace, size), ATTN_INVALID_ARGUMENT);
+  snprintf(text, sizeof(text), "task i is %lld; allowed: 0 ... %lld, attn_plan_task_count() - 1",
+           (long long)count, (long long)count - 1);
+  check_says(text, __FILE__, __LINE__);
   CHECK_STATUS(attn_plan_run_task(plan, 0, workspace, size - 1), ATTN_INVALID_ARGUMENT);
-  check_message("workspace", __FILE__, __LINE__);
+  snprintf(text, sizeof(text),
+           "workspace_size is %zu; it must be at least %zu bytes, as attn_plan_workspace_size() "
+           "says",
+           size - 1, size);
+  check_says(text, __FILE__, __LINE__);
   CHECK_STATUS(attn_plan_run_task(plan, 0, NULL, size), ATTN_INVALID_ARGUMENT);
+  snprintf(text, sizeof(text),
+           "workspace is NULL; it must point to %zu bytes, as attn_plan_workspace_size() says",
+           size);
+  check_says(text, __FILE__, __LINE__);
   CHECK_STATUS(attn_plan_run_task(NULL, 0, workspace, size), ATTN_INVALID_ARGUMENT);
   CHECK(canary_intact(p.o, p.o_count) && canary_intact(p.lse, p.lse_count));
   attn_plan_destroy(plan);
@@ -404,6 +488,11 @@ static void selection(void) {
   CHECK_STATUS(attn_select(NULL, "libm"), ATTN_INVALID_ARGUMENT);
   check_message("libm inline sleef", __FILE__, __LINE__);
   CHECK_STATUS(attn_select("generic", "libm"), ATTN_INVALID_ARGUMENT);
+  check_context("attn_select with the set of another processor");
+  const char *other = attn_isa_tile_sizes("neon", &(attn_tile_sizes){0}) ? "avx2" : "neon";
+  CHECK_STATUS(attn_select(other, NULL), ATTN_UNSUPPORTED);
+  check_message(other, __FILE__, __LINE__);
+  CHECK(strcmp(attn_isa_name(), isa) == 0);
   CHECK(!attn_isa_supported("avx1024") && !attn_isa_supported("") && !attn_isa_supported(NULL));
   CHECK(attn_isa_supported("generic"));
   for (int i = 0; attn_isa_compiled(i); i++) {
@@ -437,6 +526,8 @@ static void empty(void) {
     attn_plan *plan = NULL;
     CHECK_OK(attn_plan_create(&p.params, &plan));
     CHECK_INT(attn_plan_task_count(plan), 0);
+    CHECK_STATUS(attn_plan_run_task(plan, 0, p.o, 0), ATTN_INVALID_ARGUMENT);
+    check_says("task i is 0; this plan has no tasks", __FILE__, __LINE__);
     attn_plan_destroy(plan);
     p.params = before;
   }
@@ -479,6 +570,7 @@ int main(int argc, char **argv) {
   lengths();
   offsets();
   bad_pages();
+  wordings();
   narrow_tables();
   workspaces_and_handles();
   plans();

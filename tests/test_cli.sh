@@ -179,7 +179,7 @@ fi
 head -c 1000 "$case" >"$work/short.safetensors"
 expect 1 'must ascend within' run "$work/short.safetensors"
 printf 'x' >"$work/tiny"
-expect 1 'has 1 bytes' run "$work/tiny"
+expect 1 'has 1 byte;' run "$work/tiny"
 expect 1 'cannot open .*/none: No such file' run "$work/none"
 expect 1 'it is a directory' run "$work"
 expect 1 "metadata 'form' is missing" run "$work/y"
