@@ -52,7 +52,7 @@ static attn_status choose(const char *isa, const char *isa_from, const char *exp
     sleef = strcmp(exp, "sleef") == 0;
     if (!sleef && strcmp(exp, "inline") != 0) {
       return attn_fail(ATTN_INVALID_ARGUMENT,
-                       "%s: unknown exp provider '%s'; allowed: inline, sleef", exp_from, exp);
+                       "%s: unknown exponential '%s'; allowed: inline, sleef", exp_from, exp);
     }
   }
   if (!isa) {
