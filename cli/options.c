@@ -261,7 +261,7 @@ static int bad_name(const struct option *table, const char *command, const char 
   const size_t length = strcspn(name, "=");
   char candidates[256] = "";
   size_t used = 0;
-  for (; table->name != NULL && length > 0; table++) {
+  for (; table->name != NULL && length > 0 && used < sizeof(candidates); table++) {
     if (strncmp(table->name, name, length) != 0) continue;
     used += (size_t)snprintf(candidates + used, sizeof(candidates) - used, "%s--%s",
                              used > 0 ? ", " : "", table->name);
