@@ -11,8 +11,10 @@
 enum {
   EXIT_BAD_DATA = 1,
   EXIT_BAD_USAGE = 2,
-  EXIT_NOT_YET = 3 /* a case that needs a feature this version lacks */
+  EXIT_UNSUPPORTED = 3 /* well formed, but this version or this machine cannot do it */
 };
+
+typedef enum command_id { RUN = 1, PLAN = 2, INFO = 4 } command_id;
 
 typedef struct options {
   bool json;
@@ -33,11 +35,12 @@ typedef struct options {
   const char *lens; /* in the place of batch, len and kv_len; NULL: not given */
 } options;
 
-/* Parses what follows the command. Returns 0, or an exit code after it has said why. Sets
+/* Parses what follows the command, whose name argv[0] is. Returns 0, or an exit code after it has said why. Sets
  * *help instead of doing anything else when --help is among the options. */
-int options_parse_run(int argc, char **argv, options *o, bool *help);
-int options_parse_info(int argc, char **argv, options *o, bool *help);
-int options_parse_plan(int argc, char **argv, options *o, bool *help);
+int options_parse(command_id command, int argc, char **argv, options *o, bool *help);
+
+/* Prints the options that a command takes, one or more lines each. */
+void options_print_help(command_id command);
 
 /* Selects what --isa, --exp and the environment ask for. */
 int options_select(const options *o);
@@ -45,8 +48,13 @@ int options_select(const options *o);
 /* Prints "attn: ..." as one line to standard error and returns `code`. */
 int fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with the library's message, for a call that returned `status`. */
-int fail_status(attn_status status);
+/* The same with the library's message, for a call that returned `status` on what the options say: in their names. */
+int fail_options(const options *o, attn_status status);
+/* The same for a call on the content of files. */
+int fail_data(attn_status status);
+
+/* What makes a noun a plural after that number. */
+static inline const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
 
 /* The whole text must be one decimal integer in [least, most]. */
 bool parse_int(const char *text, int64_t least, int64_t most, int64_t *value);

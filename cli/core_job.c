@@ -54,8 +54,8 @@ static int find(const job *j, const char *name, attn_dtype dtype, int32_t rank, 
     return fail(EXIT_BAD_DATA, "%s: tensor '%s' has dtype %s; it must be %s", j->path, name,
                 attn_dtype_name(t->dtype), attn_dtype_name(dtype));
   if (t->rank != rank)
-    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has %d extents; it must be %s", j->path, name,
-                (int)t->rank, extents);
+    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has %d extent%s; it must be %s", j->path, name,
+                (int)t->rank, plural(t->rank), extents);
   for (int32_t i = 0; i < rank; i++)
     if (t->shape[i] > INT32_MAX)
       return fail(EXIT_BAD_DATA, "%s: tensor '%s' has an extent of %lld; allowed is up to %d",
@@ -139,10 +139,11 @@ static int load_varlen(job *j) {
   if (code == 0) code = find(j, "cu_seqlens_k", ATTN_I32, 1, "(sequences + 1)", &cu_k);
   if (code != 0) return code;
   if (cu_q->shape[0] != cu_k->shape[0] || cu_q->shape[0] == 0)
-    return fail(EXIT_BAD_DATA,
-                "%s: tensor 'cu_seqlens_q' has %lld entries and 'cu_seqlens_k' %lld; both must "
-                "have one more than there are sequences",
-                j->path, (long long)cu_q->shape[0], (long long)cu_k->shape[0]);
+    return fail(
+        EXIT_BAD_DATA,
+        "%s: tensors 'cu_seqlens_q' and 'cu_seqlens_k' have %lld and %lld entries; both must "
+        "have one more than there are sequences",
+        j->path, (long long)cu_q->shape[0], (long long)cu_k->shape[0]);
   p->batch = cu_q->shape[0] - 1;
   p->q_len = qkv[0]->shape[0];
   p->kv_len = qkv[1]->shape[0];
@@ -158,12 +159,17 @@ static int check_pages(const job *j) {
   const attn_pages *g = &p->pages;
   for (int64_t n = 0; n < p->batch; n++) {
     const int32_t length = p->lengths.kv_lens[n];
+    if (length > 0 && g->num_pages == 0)
+      return fail(EXIT_BAD_DATA, "%s: seq_lens[%lld] is %d, but k_cache has no blocks", j->path,
+                  (long long)n, (int)length);
     const long long slots = g->table_width * g->page_size;
     if (length < 0 || length > slots)
-      return fail(EXIT_BAD_DATA,
-                  "%s: seq_lens[%lld] is %d; allowed is 0 to %lld, what %lld blocks of %lld hold",
-                  j->path, (long long)n, (int)length, slots, (long long)g->table_width,
-                  (long long)g->page_size);
+      return fail(
+          EXIT_BAD_DATA,
+          "%s: seq_lens[%lld] is %d; allowed is 0 to %lld, the %lld columns of block_table * "
+          "block_size %lld",
+          j->path, (long long)n, (int)length, slots, (long long)g->table_width,
+          (long long)g->page_size);
     for (int64_t i = 0; i * g->page_size < length; i++) {
       const int32_t page = g->table[n * g->table_stride + i];
       if (page < 0 || page >= g->num_pages)
@@ -253,20 +259,21 @@ static void describe(job *j) {
   const char *layout = metadata(j, "layout");
   char lengths[80];
   if (p->lengths.cu_seqlens_q != NULL)
-    snprintf(lengths, sizeof(lengths), "%lld packed sequences, %lld queries, %lld keys",
-             (long long)p->batch, (long long)p->q_len, (long long)p->kv_len);
+    snprintf(lengths, sizeof(lengths), "%lld packed sequence%s, queries %lld, keys %lld",
+             (long long)p->batch, plural(p->batch), (long long)p->q_len, (long long)p->kv_len);
   else
     snprintf(lengths, sizeof(lengths), "B %lld, Tq %lld, Tk %s%lld", (long long)p->batch,
              (long long)p->q_len, layout[0] == 'p' ? "up to " : "", (long long)p->kv_len);
-  snprintf(j->shape, sizeof(j->shape), "%s, %lld heads (%lld kv heads) of %lld and %lld, %s",
-           lengths, (long long)p->q_heads, (long long)p->kv_heads, (long long)p->head_size,
-           (long long)p->value_size, p->causal ? "causal" : "not causal");
+  snprintf(j->shape, sizeof(j->shape), "%s, %lld head%s (%lld kv head%s) of %lld and %lld, %s",
+           lengths, (long long)p->q_heads, plural(p->q_heads), (long long)p->kv_heads,
+           plural(p->kv_heads), (long long)p->head_size, (long long)p->value_size,
+           p->causal ? "causal" : "not causal");
   j->flops = 2.0 * (double)(p->head_size + p->value_size) * (double)p->q_heads * all_pairs(p);
 }
 
 int job_load_core_case(job *j, const options *o) {
   const char *missing = missing_feature(j);
-  if (missing != NULL) return fail(EXIT_NOT_YET, "%s: not supported yet: %s", j->path, missing);
+  if (missing != NULL) return fail(EXIT_UNSUPPORTED, "%s: not supported yet: %s", j->path, missing);
   j->params = (attn_params)ATTN_PARAMS_INIT;
   j->params.has_num_threads = o->has_threads;
   j->params.num_threads = o->threads;

@@ -14,10 +14,12 @@
 static void describe(job *j, const attn_layer_config *c, int64_t batch, int64_t len) {
   char kv_heads[48] = "";
   if (c->num_kv_heads != c->num_heads)
-    snprintf(kv_heads, sizeof(kv_heads), " (%lld kv heads)", (long long)c->num_kv_heads);
-  snprintf(j->shape, sizeof(j->shape), "B %lld, T %lld, d_model %lld, %lld heads%s of %lld, %s",
+    snprintf(kv_heads, sizeof(kv_heads), " (%lld kv head%s)", (long long)c->num_kv_heads,
+             plural(c->num_kv_heads));
+  snprintf(j->shape, sizeof(j->shape), "B %lld, T %lld, d_model %lld, %lld head%s%s of %lld, %s",
            (long long)batch, (long long)len, (long long)c->d_model, (long long)c->num_heads,
-           kv_heads, (long long)c->head_size, c->causal ? "causal" : "not causal");
+           plural(c->num_heads), kv_heads, (long long)c->head_size,
+           c->causal ? "causal" : "not causal");
   double q = (double)(c->num_heads * c->head_size), kv = (double)(c->num_kv_heads * c->head_size);
   double projections = 2.0 * (double)(batch * len) * (double)c->d_model * (2 * q + 2 * kv);
   j->flops = projections + 4.0 * (double)batch * q * visible_pairs(len, len, c->causal);
@@ -28,8 +30,9 @@ static int set_input(job *j, const options *o, const attn_tensor *x) {
   attn_layer_config c = ATTN_LAYER_CONFIG_INIT;
   attn_layer_get_config(j->layer, &c);
   if (x->rank != 2 && x->rank != 3)
-    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has %d extents; the input must be (T,D) or (B,T,D)",
-                j->path, x->name, (int)x->rank);
+    return fail(EXIT_BAD_DATA,
+                "%s: tensor '%s' has %d extent%s; the input must be (T,D) or (B,T,D)", j->path,
+                x->name, (int)x->rank, plural(x->rank));
   int64_t wanted[3] = {x->shape[0], x->shape[1], x->shape[2]};
   wanted[x->rank - 1] = c.d_model;
   int code = job_expect_shape(j, x, x->rank, wanted);
@@ -102,7 +105,7 @@ static int read_mask(job *j, bool *causal) {
   const char *mask = attn_file_metadata(j->files[0], "mask");
   *causal = mask == NULL || strcmp(mask, "causal") == 0;
   if (*causal || strcmp(mask, "none") == 0) return 0;
-  return fail(EXIT_NOT_YET, "%s: not supported yet: mask '%s'", j->path, mask);
+  return fail(EXIT_UNSUPPORTED, "%s: not supported yet: mask '%s'", j->path, mask);
 }
 
 /* Where the metadata repeats a shape, it must agree. */
@@ -125,8 +128,8 @@ int job_load_layer_case(job *j, const options *o) {
   if (code == 0) code = read_mask(j, &config.causal);
   if (code == 0) code = open_params(j, &params);
   if (code != 0) return code;
-  if (attn_layer_create_from_file(&config, params, NULL, true, &j->layer) != ATTN_OK)
-    return fail(EXIT_BAD_DATA, "%s", attn_last_error());
+  const attn_status status = attn_layer_create_from_file(&config, params, NULL, true, &j->layer);
+  if (status != ATTN_OK) return fail_data(status);
   code = set_input(j, o, x);
   attn_layer_get_config(j->layer, &config);
   if (code == 0) code = check_metadata(j, "D", config.d_model);
@@ -149,8 +152,8 @@ static int find_input(const job *j, const options *o, const attn_tensor **x) {
   if (*x != NULL) return 0;
   if (o->tensor != NULL) return job_missing(j, o->tensor);
   return fail(EXIT_BAD_DATA,
-              "%s has %lld tensors and none is named x; name the input with --tensor", j->path,
-              (long long)attn_file_tensor_count(file));
+              "%s has no tensor that is named x, and %lld in all; name the input with --tensor",
+              j->path, (long long)attn_file_tensor_count(file));
 }
 
 int job_open_weights(job *j, const options *o) {
@@ -170,5 +173,5 @@ int job_open_weights(job *j, const options *o) {
   config.causal = o->causal;
   attn_status status =
       attn_layer_create_from_file(&config, j->files[1], o->prefix, o->allow_other, &j->layer);
-  return status == ATTN_OK ? set_input(j, o, x) : fail_status(status);
+  return status == ATTN_OK ? set_input(j, o, x) : fail_options(o, status);
 }

@@ -7,91 +7,88 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] =
-    "usage: attn run CASE.safetensors [-o OUT.safetensors] [options]\n"
-    "       attn run --weights W.safetensors --input X.safetensors --heads N [options]\n"
-    "       attn plan --heads N --head-size N --len N | --lens Q:K,... [options]\n"
-    "       attn info [--json] [options]\n"
-    "       attn --help | --version\n";
+#define RUN_USAGE                                                                                  \
+  "attn run CASE.safetensors [-o OUT.safetensors] [options]\n"                                     \
+  "       attn run --weights W.safetensors --input X.safetensors --heads N [options]\n"
+#define PLAN_USAGE "attn plan --heads N --head-size N --len N | --lens Q:K,... [options]\n"
+#define INFO_USAGE "attn info [options]\n"
 
 static const char help[] =
+    "usage: " RUN_USAGE "       " PLAN_USAGE "       " INFO_USAGE "       attn COMMAND --help\n"
+    "       attn --help | --version\n"
     "\n"
-    "attn run CASE        runs a layer or attention case; where the file holds the truth, shows "
-    "the\n"
-    "                     error and fails when it is above the tolerance\n"
-    "attn run --weights   runs a layer on your own data\n"
-    "attn plan            shows how attention would be cut for 1 ... 256 threads, and how evenly;\n"
-    "                     runs nothing. The makespan is the work of the busiest thread, in\n"
-    "                     multiply-adds; its bound is that of even shares, or of the largest task\n"
-    "attn info            shows what this build and this machine can do\n"
+    "run   runs a layer or attention, of a case file or on your own data\n"
+    "plan  shows how attention would be cut into tasks for 1 ... 256 threads, and how evenly\n"
+    "info  shows what this build and this machine can do\n"
     "\n"
-    "  -o, --output FILE  write the result: y, or o and lse\n"
-    "  --threads N        the most threads to use, 1 ... 1024\n"
-    "  --isa NAME         instruction set: generic, avx2, avx512 or neon\n"
-    "  --exp NAME         exponential: inline or sleef\n"
-    "  --repeat N         run N times and show the best and median time\n"
-    "  --json             print JSON\n"
-    "  -h, --help         show this text\n"
-    "\n"
-    "With --weights:\n"
-    "  --input FILE       holds the input, (T,D) or (B,T,D)\n"
-    "  --tensor NAME      its name; not needed when it is x or the only tensor of the file\n"
-    "  --heads N          query heads; not needed when the weights are stored per head\n"
-    "  --kv-heads N       key and value heads, when fewer\n"
-    "  --head-size N      when it is not d_model / heads\n"
-    "  --prefix TEXT      stands before every tensor name in the weights file, with its last\n"
-    "                     '.' or '/': layers.0.attn.\n"
-    "  --allow-other      the weights file may hold other tensors under that prefix\n"
-    "  --no-causal        every query sees every key\n"
-    "\n"
-    "With plan: also --batch N, --kv-heads N, --kv-len N, --no-causal; --threads N shows that "
-    "count.\n"
-    "  --lens Q:K,...     a batch of unequal sequences, each with its queries and keys; Q:KxN\n"
-    "                     stands for N of them: 512:4096,1:1024x15 is a chunk of a prompt beside\n"
-    "                     15 sequences that get one more token each\n"
-    "\n"
-    "Files may hold F32, F64, F16 or BF16; all is computed in float.\n"
-    "Exit status: 0 done and right, 1 bad data or an error above the tolerance, 2 bad usage, 3 the "
-    "case\n"
-    "needs a feature that this version lacks.\n"
+    "Exit status: 0 done and right, 1 bad data or an error above the tolerance, 2 bad usage,\n"
+    "3 what is asked for is well formed, but this version or this machine cannot do it: a feature\n"
+    "of a case, another layer's weights, an instruction set.\n"
     "Environment: ATTN_ISA and ATTN_EXP as --isa and --exp; OMP_NUM_THREADS limits the threads.\n";
 
-static int show_help(void) {
-  printf("%s%s", usage, help);
+static const char run_help[] = "Runs a layer or attention case; where the file holds the truth, "
+                               "shows the error and fails when\n"
+                               "it is above the tolerance. With --weights, runs a layer on your "
+                               "own data. Files may hold F32,\n"
+                               "F64, F16 or BF16; all is computed in float.\n";
+
+static const char plan_help[] =
+    "Shows how attention would be cut into tasks for 1 ... 256 threads, and how evenly these would "
+    "be\n"
+    "loaded; runs nothing. A line for each number of threads:\n"
+    "\n"
+    "  threads   that take the tasks in order, each the next one when it is free\n"
+    "  tasks     into which the work is cut for so many threads\n"
+    "  makespan  work of the busiest thread, in multiply-adds: when all are done\n"
+    "  bound     the least that it could be: even shares, or the largest task where that is more\n"
+    "  ratio     makespan / bound: 1 is best\n"
+    "  speed-up  all work / makespan: as many threads, always busy, would take as long\n";
+
+static const char info_help[] =
+    "Shows what this build and this machine can do: instruction sets, and which is selected; the\n"
+    "threads that a call uses when none are asked for (the least of the CPUs that the process may "
+    "run\n"
+    "on, its CPU quota and OMP_NUM_THREADS); caches.\n";
+
+static const struct {
+  const char *name, *usage, *help;
+  command_id id;
+  int (*run)(const options *o);
+} commands[] = {{"run", RUN_USAGE, run_help, RUN, command_run},
+                {"plan", PLAN_USAGE, plan_help, PLAN, command_plan},
+                {"info", INFO_USAGE, info_help, INFO, command_info}};
+
+/* argv[0] is the command's name. */
+static int run_command(int i, int argc, char **argv) {
+  options o = {.repeat = 1, .causal = true, .batch = 1};
+  bool wants_help = false;
+  const int code = options_parse(commands[i].id, argc, argv, &o, &wants_help);
+  if (code != 0) return code;
+  if (!wants_help) return commands[i].run(&o);
+  printf("usage: %s\n%s\n", commands[i].usage, commands[i].help);
+  options_print_help(commands[i].id);
   return 0;
 }
 
-static int run_command(int argc, char **argv) {
-  const char *command = argc > 1 ? argv[1] : "";
-  options o = {.repeat = 1, .causal = true, .batch = 1};
-  bool wants_help = false;
-  int code;
-  if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0 || strcmp(command, "help") == 0)
-    return show_help();
-  if (strcmp(command, "--version") == 0) {
+static int run(int argc, char **argv) {
+  const char *name = argc > 1 ? argv[1] : "";
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    printf("%s", help);
+    return 0;
+  }
+  if (strcmp(name, "--version") == 0) {
     printf("attn %s\n", attn_version());
     return 0;
   }
-  if (strcmp(command, "run") == 0) {
-    code = options_parse_run(argc - 1, argv + 1, &o, &wants_help);
-    if (code == 0) code = wants_help ? show_help() : command_run(&o);
-  } else if (strcmp(command, "info") == 0) {
-    code = options_parse_info(argc - 1, argv + 1, &o, &wants_help);
-    if (code == 0) code = wants_help ? show_help() : command_info(&o);
-  } else if (strcmp(command, "plan") == 0) {
-    code = options_parse_plan(argc - 1, argv + 1, &o, &wants_help);
-    if (code == 0) code = wants_help ? show_help() : command_plan(&o);
-  } else if (command[0] == '\0') {
-    code = fail(EXIT_BAD_USAGE, "no command; the commands are run, plan and info (attn --help)");
-  } else {
-    code =
-        fail(EXIT_BAD_USAGE, "unknown command '%s'; the commands are run, plan and info", command);
-  }
-  return code;
+  for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+    if (strcmp(name, commands[i].name) == 0) return run_command((int)i, argc - 1, argv + 1);
+  if (name[0] == '\0')
+    return fail(EXIT_BAD_USAGE, "no command; the commands are run, plan and info (attn --help)");
+  return fail(EXIT_BAD_USAGE, "unknown command '%s'; the commands are run, plan and info", name);
 }
 
 int main(int argc, char **argv) {
-  int code = run_command(argc, argv);
+  int code = run(argc, argv);
   /* A result that did not reach its reader is a failure, too: a full disk, a closed pipe. */
   if ((fflush(stdout) != 0 || ferror(stdout)) && code == 0)
     code = fail(EXIT_BAD_DATA, "cannot write to standard output: %s", strerror(errno));

@@ -24,9 +24,53 @@ int fail(int code, const char *format, ...) {
   return code;
 }
 
-int fail_status(attn_status status) {
-  return fail(status == ATTN_INVALID_ARGUMENT ? EXIT_BAD_USAGE : EXIT_BAD_DATA, "%s",
-              attn_last_error());
+static int exit_code(attn_status status, int otherwise) {
+  return status == ATTN_UNSUPPORTED ? EXIT_UNSUPPORTED : otherwise;
+}
+
+int fail_data(attn_status status) {
+  return fail(exit_code(status, EXIT_BAD_DATA), "%s", attn_last_error());
+}
+
+/* What the option is called that becomes an argument of the library; NULL when none does. */
+static const char *option_of(const options *o, const char *word, size_t length) {
+  const char *const names[][2] = {
+      {"isa", "--isa"},
+      {"exp", "--exp"},
+      {"num_threads", "--threads"},
+      {"q_heads", "--heads"},
+      {"num_heads", "--heads"},
+      {"kv_heads", "--kv-heads"},
+      {"num_kv_heads", "--kv-heads"},
+      {"head_size", "--head-size"},
+      {"batch", o->lens != NULL ? "sequences of --lens" : "--batch"},
+      {"q_len", o->lens != NULL ? "the most queries of --lens" : "--len"},
+      {"allow_other", "--allow-other"},
+  };
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (strlen(names[i][0]) == length && memcmp(names[i][0], word, length) == 0) return names[i][1];
+  return NULL;
+}
+
+int fail_options(const options *o, attn_status status) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyz_", around[] = " (),;:";
+  char text[1024] = "";
+  size_t used = 0;
+  const char *message = attn_last_error();
+  for (const char *at = message; *at != '\0' && used < sizeof(text);) {
+    /* A word by itself, not a part of a file's or tensor's name. */
+    const size_t length = strspn(at, letters);
+    const bool whole = (at == message || strchr(around, at[-1]) != NULL) &&
+                       strchr(around, at[length]) != NULL; /* or the end */
+    const char *name = length > 0 && whole ? option_of(o, at, length) : NULL;
+    const size_t taken = length > 0 ? length : 1;
+    used +=
+        (size_t)snprintf(text + used, sizeof(text) - used, "%.*s",
+                         name != NULL ? (int)strlen(name) : (int)taken, name != NULL ? name : at);
+    at += taken;
+  }
+  const int code = status == ATTN_INVALID_ARGUMENT ? EXIT_BAD_USAGE : EXIT_BAD_DATA;
+  return fail(exit_code(status, code), "%s", text);
 }
 
 bool parse_int(const char *text, int64_t least, int64_t most, int64_t *value) {
@@ -74,37 +118,86 @@ enum {
   OPT_LENS
 };
 
-#define INFO_OPTIONS                                                                               \
-  {"threads", required_argument, NULL, OPT_THREADS}, {"isa", required_argument, NULL, OPT_ISA},    \
-      {"exp", required_argument, NULL, OPT_EXP}, {"json", no_argument, NULL, OPT_JSON},            \
-      {"help", no_argument, NULL, 'h'}
+typedef struct spec {
+  int option;
+  const char *name, *value; /* `value` is how help calls it; NULL: takes none */
+  int commands;
+  const char *help;
+} spec;
 
-static const struct option info_options[] = {INFO_OPTIONS, {NULL, 0, NULL, 0}};
+enum { ALL = RUN | PLAN | INFO };
 
-static const struct option run_options[] = {INFO_OPTIONS,
-                                            {"output", required_argument, NULL, 'o'},
-                                            {"repeat", required_argument, NULL, OPT_REPEAT},
-                                            {"weights", required_argument, NULL, OPT_WEIGHTS},
-                                            {"input", required_argument, NULL, OPT_INPUT},
-                                            {"tensor", required_argument, NULL, OPT_TENSOR},
-                                            {"heads", required_argument, NULL, OPT_HEADS},
-                                            {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
-                                            {"head-size", required_argument, NULL, OPT_HEAD_SIZE},
-                                            {"prefix", required_argument, NULL, OPT_PREFIX},
-                                            {"allow-other", no_argument, NULL, OPT_ALLOW_OTHER},
-                                            {"no-causal", no_argument, NULL, OPT_NO_CAUSAL},
-                                            {NULL, 0, NULL, 0}};
+/* What commands take: getopt's tables and the help are made from it. */
+static const spec specs[] = {
+    {'o', "output", "FILE", RUN, "write the result: y, or o and lse"},
+    {OPT_THREADS, "threads", "N", RUN, "the most threads to use, 1 ... 1024"},
+    {OPT_THREADS, "threads", "N", INFO, "show that count instead of what a call uses by itself"},
+    {OPT_REPEAT, "repeat", "N", RUN, "run N times and show the best and median time"},
+    {OPT_HEADS, "heads", "N", PLAN, "query heads"},
+    {OPT_KV_HEADS, "kv-heads", "N", PLAN, "key and value heads, when fewer"},
+    {OPT_HEAD_SIZE, "head-size", "N", PLAN, "of keys and of values"},
+    {OPT_LEN, "len", "N", PLAN, "queries of a sequence"},
+    {OPT_KV_LEN, "kv-len", "N", PLAN, "keys of a sequence, when not as many as queries"},
+    {OPT_BATCH, "batch", "N", PLAN, "sequences, all alike; 1 when not given"},
+    {OPT_LENS, "lens", "Q:K,...", PLAN,
+     "instead of those three: unequal sequences, each with its\n"
+     "queries and keys; Q:KxN stands for N of them:\n"
+     "512:4096,1:1024x15 is a chunk of a prompt beside 15\n"
+     "sequences that get one more token each"},
+    {OPT_NO_CAUSAL, "no-causal", NULL, PLAN, "every query sees every key"},
+    {OPT_THREADS, "threads", "N", PLAN, "that count alone, not 1 ... 256; up to 1024"},
+    {OPT_ISA, "isa", "NAME", ALL, "instruction set: generic, avx2, avx512 or neon"},
+    {OPT_EXP, "exp", "NAME", ALL, "exponential: inline or sleef"},
+    {OPT_JSON, "json", NULL, ALL, "print JSON"},
+    {'h', "help", NULL, ALL, "show this text"},
+    {OPT_WEIGHTS, "weights", "FILE", RUN, "run the layer that these are the weights of"},
+    {OPT_INPUT, "input", "FILE", RUN, "holds the input, (T,D) or (B,T,D)"},
+    {OPT_TENSOR, "tensor", "NAME", RUN,
+     "its name, when it is not x or the only tensor of the file"},
+    {OPT_HEADS, "heads", "N", RUN, "query heads, when the weights are not stored per head"},
+    {OPT_KV_HEADS, "kv-heads", "N", RUN, "key and value heads, when fewer"},
+    {OPT_HEAD_SIZE, "head-size", "N", RUN, "when it is not d_model / heads"},
+    {OPT_PREFIX, "prefix", "TEXT", RUN,
+     "stands before every tensor name in the weights file, with\n"
+     "its last '.' or '/': layers.0.attn."},
+    {OPT_ALLOW_OTHER, "allow-other", NULL, RUN,
+     "the weights file may hold other tensors under that prefix"},
+    {OPT_NO_CAUSAL, "no-causal", NULL, RUN, "every query sees every key"},
+};
 
-static const struct option plan_options[] = {INFO_OPTIONS,
-                                             {"batch", required_argument, NULL, OPT_BATCH},
-                                             {"heads", required_argument, NULL, OPT_HEADS},
-                                             {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
-                                             {"head-size", required_argument, NULL, OPT_HEAD_SIZE},
-                                             {"len", required_argument, NULL, OPT_LEN},
-                                             {"kv-len", required_argument, NULL, OPT_KV_LEN},
-                                             {"lens", required_argument, NULL, OPT_LENS},
-                                             {"no-causal", no_argument, NULL, OPT_NO_CAUSAL},
-                                             {NULL, 0, NULL, 0}};
+enum { SPECS = sizeof(specs) / sizeof(specs[0]) };
+
+static void print_option(const spec *s) {
+  char name[32];
+  const char *line = s->help;
+  snprintf(name, sizeof(name), "%s--%s%s%s",
+           s->option == 'o'   ? "-o, "
+           : s->option == 'h' ? "-h, "
+                              : "",
+           s->name, s->value != NULL ? " " : "", s->value != NULL ? s->value : "");
+  printf("  %-19s ", name);
+  for (const char *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+    printf("%.*s\n%22s", (int)(end - line), line, "");
+  printf("%s\n", line);
+}
+
+void options_print_help(command_id command) {
+  for (int i = 0; i < SPECS; i++) {
+    if ((specs[i].commands & (int)command) == 0) continue;
+    if (specs[i].option == OPT_WEIGHTS) printf("\nYour own data:\n");
+    print_option(&specs[i]);
+  }
+}
+
+/* The options of a command as getopt wants them. */
+static void make_table(command_id command, struct option table[SPECS + 1]) {
+  int count = 0;
+  for (int i = 0; i < SPECS; i++) {
+    if ((specs[i].commands & (int)command) == 0) continue;
+    table[count++] = (struct option){specs[i].name, specs[i].value != NULL, NULL, specs[i].option};
+  }
+  table[count] = (struct option){NULL, 0, NULL, 0};
+}
 
 static int set_int(const char *name, const char *text, int64_t most, int64_t *value) {
   if (parse_int(text, 1, most, value)) return 0;
@@ -162,44 +255,42 @@ static const char *option_name(const struct option *table, int option) {
   return table->name;
 }
 
+/* A long option that is none, or may be several: which ones. */
+static int bad_name(const struct option *table, const char *command, const char *argument) {
+  const char *name = argument + 2;
+  const size_t length = strcspn(name, "=");
+  char candidates[256] = "";
+  size_t used = 0;
+  for (; table->name != NULL && length > 0 && used < sizeof(candidates); table++) {
+    if (strncmp(table->name, name, length) != 0) continue;
+    used += (size_t)snprintf(candidates + used, sizeof(candidates) - used, "%s--%s",
+                             used > 0 ? ", " : "", table->name);
+  }
+  if (used > 0)
+    return fail(EXIT_BAD_USAGE, "option '--%.*s' is ambiguous; it may be: %s", (int)length, name,
+                candidates);
+  return fail(EXIT_BAD_USAGE, "unknown option '--%.*s' (attn %s --help)", (int)length, name,
+              command);
+}
+
 /* optind points behind the argument at fault, or at it when a bundle of short options goes on. */
 static int bad_option(const struct option *table, char **argv, int error) {
   const char *name =
       optopt >= 256 || optopt == 'o' || optopt == 'h' ? option_name(table, optopt) : NULL;
   if (name != NULL && error == ':') return fail(EXIT_BAD_USAGE, "--%s needs a value", name);
   if (name != NULL) return fail(EXIT_BAD_USAGE, "--%s takes no value", name);
-  if (optopt != 0) return fail(EXIT_BAD_USAGE, "unknown option '-%c' (attn --help)", optopt);
-  return fail(EXIT_BAD_USAGE, "unknown or ambiguous option '%s' (attn --help)", argv[optind - 1]);
+  if (optopt != 0)
+    return fail(EXIT_BAD_USAGE, "unknown option '-%c' (attn %s --help)", optopt, argv[0]);
+  return bad_name(table, argv[0], argv[optind - 1]);
 }
 
-/* Sets *only_weights to the name of an option that makes sense with --weights alone. */
-static int parse(int argc, char **argv, const char *letters, const struct option *table, options *o,
-                 bool *help, const char **only_weights) {
-  opterr = 0;
-  optind = 1;
-  for (int option; (option = getopt_long(argc, argv, letters, table, NULL)) != -1;) {
-    if (option == '?' || option == ':') return bad_option(table, argv, option);
-    int code = set_option(option, o, help);
-    if (code != 0) return code;
-    if (option >= OPT_TENSOR) *only_weights = option_name(table, option);
-  }
-  return 0;
+static int check_no_arguments(int argc, char **argv) {
+  if (optind == argc) return 0;
+  return fail(EXIT_BAD_USAGE, "'%s' is too much; attn %s takes options only", argv[optind],
+              argv[0]);
 }
 
-int options_parse_info(int argc, char **argv, options *o, bool *help) {
-  const char *unused;
-  int code = parse(argc, argv, ":h", info_options, o, help, &unused);
-  if (code == 0 && !*help && optind < argc)
-    code = fail(EXIT_BAD_USAGE, "'%s' is too much; attn info takes options only", argv[optind]);
-  return code;
-}
-
-int options_parse_plan(int argc, char **argv, options *o, bool *help) {
-  const char *unused;
-  int code = parse(argc, argv, ":h", plan_options, o, help, &unused);
-  if (code != 0 || *help) return code;
-  if (optind < argc)
-    return fail(EXIT_BAD_USAGE, "'%s' is too much; attn plan takes options only", argv[optind]);
+static int check_plan(const options *o) {
   if (o->heads == 0) return fail(EXIT_BAD_USAGE, "--heads is missing");
   const char *alike = o->has_batch ? "batch" : o->has_kv_len ? "kv-len" : o->len ? "len" : NULL;
   if (o->lens != NULL && alike != NULL)
@@ -210,10 +301,8 @@ int options_parse_plan(int argc, char **argv, options *o, bool *help) {
   return 0;
 }
 
-int options_parse_run(int argc, char **argv, options *o, bool *help) {
-  const char *only_weights = NULL;
-  int code = parse(argc, argv, ":ho:", run_options, o, help, &only_weights);
-  if (code != 0 || *help) return code;
+/* `only_weights` names an option that makes sense with --weights alone; NULL: none is given. */
+static int check_run(int argc, char **argv, options *o, const char *only_weights) {
   if (argc - optind > 1)
     return fail(EXIT_BAD_USAGE, "'%s' is too much; attn run takes one case", argv[optind + 1]);
   if (o->output != NULL && o->output[0] == '\0')
@@ -233,11 +322,26 @@ int options_parse_run(int argc, char **argv, options *o, bool *help) {
   return 0;
 }
 
-int options_select(const options *o) {
-  if (o->isa != NULL || o->exp != NULL) {
-    attn_status status = attn_select(o->isa, o->exp);
-    if (status != ATTN_OK) return fail_status(status);
+int options_parse(command_id command, int argc, char **argv, options *o, bool *help) {
+  struct option table[SPECS + 1];
+  const char *only_weights = NULL;
+  make_table(command, table);
+  opterr = 0;
+  optind = 1;
+  for (int option;
+       (option = getopt_long(argc, argv, command == RUN ? ":ho:" : ":h", table, NULL)) != -1;) {
+    if (option == '?' || option == ':') return bad_option(table, argv, option);
+    int code = set_option(option, o, help);
+    if (code != 0) return code;
+    if (option >= OPT_TENSOR) only_weights = option_name(table, option);
   }
-  if (attn_isa_name() == NULL) return fail(EXIT_BAD_USAGE, "%s", attn_last_error());
-  return 0;
+  if (*help) return 0;
+  if (command == RUN) return check_run(argc, argv, o, only_weights);
+  const int code = check_no_arguments(argc, argv);
+  return code == 0 && command == PLAN ? check_plan(o) : code;
+}
+
+int options_select(const options *o) {
+  const attn_status status = attn_select(o->isa, o->exp);
+  return status == ATTN_OK ? 0 : fail_options(o, status);
 }

@@ -23,7 +23,7 @@ static void report_text(const job *j, const options *o, const timing *t) {
   printf("%s%s\n", o->weights != NULL ? "input   " : "", j->path);
   printf("shape   %s: %s\n", j->form, j->shape);
   printf("with    %s, exp %s, up to %d thread%s\n", attn_isa_name(), attn_exp_name(),
-         (int)thread_limit(o), thread_limit(o) == 1 ? "" : "s");
+         (int)thread_limit(o), plural(thread_limit(o)));
   printf("time    %.3f ms", 1e3 * t->best);
   if (t->runs == 1) printf(", a first call");
   if (t->runs > 1)

@@ -30,5 +30,11 @@ foreach(dir LIBDIR INCLUDEDIR)
     set(ATTN_PC_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
+# Where something is private, pkg-config wants its files for --cflags, too. A shared libattn has found its own libraries
+# already (as in attnConfig.cmake.in), so only a static one says what it needs.
+set(ATTN_PC_STATIC)
+if(NOT BUILD_SHARED_LIBS)
+  set(ATTN_PC_STATIC "Requires.private: sleef jansson\nLibs.private: ${OpenMP_C_FLAGS} -pthread -lm\n")
+endif()
 configure_file(cmake/attn.pc.in attn.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/attn.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

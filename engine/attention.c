@@ -231,26 +231,31 @@ static attn_status acquire_cuts(attn_context *context, const attn_problem *probl
   return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a schedule of %zu bytes", bytes);
 }
 
-attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
-  attn_plan plan;
-  const attn_kernels *kernels;
-  if (!bytes) return attn_fail(ATTN_INVALID_ARGUMENT, "bytes is NULL; it must point to a size");
-  attn_status status = attn_kernels_current(&kernels);
-  if (!status) status = attn_problem_shape(params, &plan.problem);
-  if (status) return status;
+/* What a call of `threads` needs wherever it is made. */
+static attn_status workspace_bytes(attn_problem *problem, const attn_kernels *kernels,
+                                   int32_t threads, size_t *bytes) {
+  attn_plan plan = {.problem = *problem};
   void *cuts;
-  status = acquire_cuts(NULL, &plan.problem, &cuts);
+  const attn_status status = acquire_cuts(NULL, problem, &cuts);
   if (status) return status;
   /* Whether the call will use one thread or all is not known here, and one thread's larger tasks
    * may need more. */
-  const int32_t threads = plan.problem.params.num_threads;
   plan_init(&plan, kernels, threads, cuts);
   const size_t team = forward_bytes(&plan);
   plan_init(&plan, kernels, 1, cuts);
   /* The memory may start anywhere. */
-  *bytes = cuts_bytes(&plan.problem) + larger(team, forward_bytes(&plan)) + ATTN_ALIGNMENT;
+  *bytes = cuts_bytes(problem) + larger(team, forward_bytes(&plan)) + ATTN_ALIGNMENT;
   attn_scratch_release(NULL, cuts);
   return ATTN_OK;
+}
+
+attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
+  attn_problem problem;
+  const attn_kernels *kernels;
+  if (!bytes) return attn_fail(ATTN_INVALID_ARGUMENT, "bytes is NULL; it must point to a size");
+  attn_status status = attn_kernels_current(&kernels);
+  if (!status) status = attn_problem_shape(params, NULL, &problem);
+  return status ? status : workspace_bytes(&problem, kernels, problem.params.num_threads, bytes);
 }
 
 static attn_status forward_run(attn_plan *plan, char *memory) {
@@ -261,22 +266,29 @@ static attn_status forward_run(attn_plan *plan, char *memory) {
                         p->cancel_user);
 }
 
+/* What is asked for is what attn_workspace_size() says, though this call might do with less. */
+static attn_status refuse_workspace(attn_problem *problem, const attn_kernels *kernels,
+                                    int32_t threads) {
+  const attn_params *p = &problem->params;
+  size_t bytes;
+  const attn_status status = workspace_bytes(problem, kernels, threads, &bytes);
+  if (status) return status;
+  return attn_fail_memory("workspace", p->workspace, p->workspace_size, bytes, "bytes",
+                          "attn_workspace_size");
+}
+
 /* In the caller's workspace. */
 static attn_status forward_inside(attn_plan *plan, const attn_kernels *kernels, int32_t threads) {
   const attn_params *p = &plan->problem.params;
   char *memory = (char *)attn_align((size_t)(uintptr_t)p->workspace);
   const size_t cuts = cuts_bytes(&plan->problem);
-  if (p->workspace_size < cuts + ATTN_ALIGNMENT) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "workspace_size is %zu; this problem needs what attn_workspace_size() says, "
-                     "more than %zu",
-                     p->workspace_size, cuts + ATTN_ALIGNMENT);
+  const int32_t most = p->num_threads;
+  bool fits = p->workspace_size >= cuts + ATTN_ALIGNMENT;
+  if (fits) {
+    plan_init(plan, kernels, threads, memory);
+    fits = p->workspace_size >= cuts + forward_bytes(plan) + ATTN_ALIGNMENT;
   }
-  plan_init(plan, kernels, threads, memory);
-  const size_t need = cuts + forward_bytes(plan) + ATTN_ALIGNMENT;
-  if (p->workspace_size >= need) return forward_run(plan, memory + cuts);
-  return attn_fail(ATTN_INVALID_ARGUMENT, "workspace_size is %zu; this problem needs %zu",
-                   p->workspace_size, need);
+  return fits ? forward_run(plan, memory + cuts) : refuse_workspace(&plan->problem, kernels, most);
 }
 
 static attn_status forward_scratch(attn_context *context, attn_plan *plan,
@@ -364,14 +376,17 @@ size_t attn_plan_workspace_size(const attn_plan *plan) {
 }
 
 attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace, size_t workspace_size) {
-  if (!plan) return attn_fail(ATTN_INVALID_ARGUMENT, "plan is NULL");
-  if (i < 0 || i >= plan->schedule.tasks) {
-    return attn_fail(ATTN_INVALID_ARGUMENT, "task is %" PRId64 "; allowed: 0 ... %" PRId64, i,
-                     plan->schedule.tasks - 1);
+  if (!plan) return attn_fail(ATTN_INVALID_ARGUMENT, "plan is NULL; it must be a plan's handle");
+  if (plan->schedule.tasks == 0) {
+    return attn_fail(ATTN_INVALID_ARGUMENT, "task i is %" PRId64 "; this plan has no tasks", i);
   }
-  if (!workspace || workspace_size < attn_plan_workspace_size(plan)) {
-    return attn_fail(ATTN_INVALID_ARGUMENT, "workspace_size is %zu; a task of this plan needs %zu",
-                     workspace ? workspace_size : 0, attn_plan_workspace_size(plan));
+  const attn_status status =
+      attn_check_limit("task i", i, 0, plan->schedule.tasks - 1, "attn_plan_task_count() - 1");
+  if (status) return status;
+  const size_t needed = attn_plan_workspace_size(plan);
+  if (!workspace || workspace_size < needed) {
+    return attn_fail_memory("workspace", workspace, workspace_size, needed, "bytes",
+                            "attn_plan_workspace_size");
   }
   const attn_fpmode mode = attn_fpmode_enter();
   run_task(plan, i, (void *)attn_align((size_t)(uintptr_t)workspace));

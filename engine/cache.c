@@ -28,14 +28,16 @@ attn_status attn_cache_check_handle(const attn_cache *cache) {
 }
 
 attn_status attn_cache_check_sequence(const attn_cache *cache, const char *name, int64_t sequence) {
-  return attn_check_extent(name, sequence, 0, cache->config.max_sequences - 1);
+  return attn_check_limit(name, sequence, 0, cache->config.max_sequences - 1, "max_sequences - 1");
 }
 
 attn_status attn_cache_check_listed(const attn_cache *cache, const int32_t *sequences, int64_t i) {
   const int64_t s = attn_cache_listed(sequences, i), last = cache->config.max_sequences - 1;
   if (s >= 0 && s <= last) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64, i, s, last);
+                   "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64
+                   ", max_sequences - 1",
+                   i, s, last);
 }
 
 /* ---- shape ---- */
@@ -46,7 +48,15 @@ static attn_status check_storage(const attn_cache_config *c) {
   if (name) {
     return attn_fail(ATTN_UNSUPPORTED, "dtype is %s; caches hold F32 in this version", name);
   }
-  return attn_fail(ATTN_INVALID_ARGUMENT, "dtype is %d; it must be an attn_dtype", (int)c->dtype);
+  return attn_fail(ATTN_INVALID_ARGUMENT, "dtype is %d; allowed in this version: ATTN_F32 (%d)",
+                   (int)c->dtype, ATTN_F32);
+}
+
+/* What is not looked at has no value. */
+static void clear_unused(attn_cache_config *c) {
+  if (!c->has_pages) c->page_size = c->num_pages = 0;
+  if (!c->has_window) c->window = 0;
+  if (!c->memory) c->memory_size = 0;
 }
 
 /* Fills in what is optional. */
@@ -71,7 +81,12 @@ static attn_status resolve_lengths(attn_cache_config *c) {
         "has_capacity is false, and so are has_pages and has_window; a cache needs one of them");
   }
   c->has_capacity = true;
-  return attn_check_extent("capacity", c->capacity, c->has_window ? c->window : 1, ATTN_MAX_EXTENT);
+  if (c->has_window && c->capacity < c->window) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "capacity is %" PRId64 "; it must be at least window, %" PRId64, c->capacity,
+                     c->window);
+  }
+  return attn_check_extent("capacity", c->capacity, 1, ATTN_MAX_EXTENT);
 }
 
 /* Without pages the one page of a sequence is made so long that its last group is whole. */
@@ -91,7 +106,7 @@ static attn_status resolve_layout(attn_cache_config *c, bool known) {
   if (c->key_layout == ATTN_KEYS_INTERLEAVED && !c->has_pages) {
     return attn_check_extent("capacity of interleaved keys", c->capacity, 1, most);
   }
-  return attn_check_key_layout(c->key_layout, true, c->page_size);
+  return attn_check_key_layout(c->key_layout, "page_size", c->page_size);
 }
 
 static attn_status resolve(const attn_cache_config *given, attn_cache_config *c) {
@@ -112,6 +127,7 @@ static attn_status resolve(const attn_cache_config *given, attn_cache_config *c)
   }
   if (!status) status = attn_check_threads(c->has_num_threads, c->num_threads, &c->num_threads);
   c->has_num_threads = true;
+  clear_unused(c);
   return status;
 }
 
@@ -216,8 +232,8 @@ static attn_status find_memory(attn_cache *cache) {
   const attn_cache_config *c = &cache->config;
   char *memory = c->memory;
   if (memory && c->memory_size < cache->bytes) {
-    return attn_fail(ATTN_INVALID_ARGUMENT, "memory_size is %zu; this cache takes %zu bytes",
-                     c->memory_size, cache->bytes);
+    return attn_fail_memory("memory", memory, c->memory_size, cache->bytes, "bytes",
+                            "attn_cache_bytes");
   }
   if (!memory) memory = map_memory(cache);
   if (!memory) {
@@ -312,8 +328,9 @@ static attn_status check_view_sequence(const attn_cache *cache, const int32_t *s
   if (cache->starts[s] == 0 || query_rows(p, i) <= 1) return ATTN_OK;
   return attn_fail(ATTN_UNSUPPORTED,
                    "q_len of sequence %" PRId64 " is %" PRId64 "; allowed: 1, since %" PRId32
-                   " keys have left its window",
-                   s, query_rows(p, i), cache->starts[s]);
+                   " key%s left its window of %" PRId64,
+                   s, query_rows(p, i), cache->starts[s], attn_plural(cache->starts[s]),
+                   cache->config.window);
 }
 
 static attn_status check_size(const char *name, int64_t given, int64_t ours) {
@@ -340,8 +357,9 @@ static attn_status check_view(const attn_cache *cache, int64_t batch, const int3
         "params.struct_size is %zu; a view needs the first %zu bytes of ATTN_PARAMS_INIT",
         p->struct_size, written);
   }
-  status = attn_check_extent("batch", batch, 0,
-                             sequences ? ATTN_MAX_EXTENT : cache->config.max_sequences);
+  status = sequences ? attn_check_extent("batch", batch, 0, ATTN_MAX_EXTENT)
+                     : attn_check_limit("batch", batch, 0, cache->config.max_sequences,
+                                        "max_sequences, unless sequences are listed");
   if (!status) status = check_size("head_size", p->head_size, cache->config.head_size);
   if (!status) status = check_size("value_size", p->value_size, cache->config.value_size);
   for (int64_t i = 0; i < batch && !status; i++) {
@@ -389,9 +407,7 @@ attn_status attn_cache_view(const attn_cache *cache, int64_t batch, const int32_
   const bool copy = !consecutive(sequences, batch);
   const size_t needed = attn_cache_view_room(cache, batch);
   if (copy && (!room || room_size < needed)) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "room_size is %zu; the tables of these %" PRId64 " sequences take %zu",
-                     room ? room_size : 0, batch, needed);
+    return attn_fail_memory("room", room, room_size, needed, "elements", "attn_cache_view_room");
   }
   int64_t longest = 0;
   for (int64_t i = 0; i < batch; i++) {

@@ -66,7 +66,8 @@ attn_status attn_cache_truncate(attn_cache *cache, int64_t sequence, int64_t len
   attn_status status = attn_cache_check_handle(cache);
   if (!status) status = attn_cache_check_sequence(cache, "sequence", sequence);
   if (status) return status;
-  status = attn_check_extent("length", length, 0, cache->lengths[sequence]);
+  status = attn_check_limit("length", length, 0, cache->lengths[sequence],
+                            "the length that the sequence has");
   if (status) return status;
   const int64_t start = window_start(cache, length), lost = cache->lost[sequence];
   if (length > 0 && start < lost) {
@@ -134,10 +135,13 @@ static attn_status check_pointers(const append *a) {
 
 /* The rows are the keys of an attention problem without queries, and checked as those. */
 static attn_status describe(append *a, const attn_cache_rows *given) {
+  static const attn_length_names names = ATTN_LENGTH_NAMES("");
   const attn_cache_config *c = &a->cache->config;
   a->rows = (attn_cache_rows)ATTN_CACHE_ROWS_INIT;
   attn_status status = attn_copy_params("rows", &a->rows, sizeof(a->rows), given);
-  if (!status) status = attn_check_extent("batch", a->rows.batch, 0, c->max_sequences);
+  if (!status) {
+    status = attn_check_limit("batch", a->rows.batch, 0, c->max_sequences, "max_sequences");
+  }
   if (status) return status;
   attn_params p = ATTN_PARAMS_INIT;
   p.batch = a->rows.batch;
@@ -152,33 +156,47 @@ static attn_status describe(append *a, const attn_cache_rows *given) {
   p.lengths.kv_lens = a->rows.kv_lens;
   p.has_num_threads = a->rows.has_num_threads;
   p.num_threads = a->rows.num_threads;
-  status = attn_problem_shape(&p, &a->problem);
+  status = attn_problem_shape(&p, &names, &a->problem);
   return status ? status : check_pointers(a);
 }
 
-static attn_status check_length(const attn_cache *c, int64_t sequence, int64_t rows) {
+static attn_status check_total(const attn_cache *c, int64_t sequence, int64_t rows, int64_t most,
+                               const char *limit) {
   const int64_t length = c->lengths[sequence];
-  if (!c->config.has_window) {
-    if (rows <= c->config.capacity - length) return ATTN_OK;
-    const bool all =
-        c->config.has_pages && c->config.capacity == c->config.num_pages * c->config.page_size;
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequence %" PRId64 " has %" PRId64 " keys and gets %" PRId64
-                     "; allowed: %" PRId64 " in all, the cache's %s",
-                     sequence, length, rows, c->config.capacity,
-                     all ? "num_pages * page_size" : "capacity");
+  if (rows <= most - length) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
+                   "; allowed: %" PRId64 " in all, %s",
+                   sequence, length, attn_plural(length), rows, most, limit);
+}
+
+/* Several rows at once only up to where the window is full. */
+static attn_status check_window(const attn_cache *c, int64_t sequence, int64_t rows) {
+  const int64_t length = c->lengths[sequence], free = c->config.window - length;
+  if (rows <= 1 || rows <= free) return ATTN_OK;
+  if (free <= 0) {
+    return attn_fail(ATTN_UNSUPPORTED,
+                     "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
+                     " at once; allowed: 1, since its window of %" PRId64 " is full",
+                     sequence, length, attn_plural(length), rows, c->config.window);
   }
-  if (rows > ATTN_MAX_EXTENT - length) {
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequence %" PRId64 " has %" PRId64 " keys and gets %" PRId64
-                     "; allowed: %" PRId64 " in all",
-                     sequence, length, rows, ATTN_MAX_EXTENT);
-  }
-  if (rows <= 1 || length + rows <= c->config.window) return ATTN_OK;
   return attn_fail(ATTN_UNSUPPORTED,
-                   "sequence %" PRId64 " has %" PRId64 " keys and gets %" PRId64
-                   " at once; allowed: 1, since keys leave its window of %" PRId64,
-                   sequence, length, rows, c->config.window);
+                   "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
+                   " at once; allowed: up to %" PRId64 ", until its window of %" PRId64
+                   " is full, then 1",
+                   sequence, length, attn_plural(length), rows, free, c->config.window);
+}
+
+static attn_status check_length(const attn_cache *c, int64_t sequence, int64_t rows) {
+  const attn_cache_config *config = &c->config;
+  if (!config->has_window) {
+    const bool all = config->has_pages && config->capacity == config->num_pages * config->page_size;
+    return check_total(c, sequence, rows, config->capacity,
+                       all ? "the cache's num_pages * page_size" : "the cache's capacity");
+  }
+  const attn_status status =
+      check_total(c, sequence, rows, ATTN_MAX_EXTENT, "the most positions that there are");
+  return status ? status : check_window(c, sequence, rows);
 }
 
 /* Marks the i-th sequence as listed. */
@@ -260,8 +278,8 @@ static attn_status reserve(append *a) {
   if (needed <= free_now) return ATTN_OK;
   for (int64_t i = 0; i < batch; i++) unstage(c, listed(a, i), rows_of(a, i));
   c->num_free = free_before; /* what was pushed beyond is forgotten */
-  return attn_fail(ATTN_OUT_OF_MEMORY, "these rows need %" PRId64 " pages; %" PRId64 " are free",
-                   needed, free_now);
+  return attn_fail(ATTN_OUT_OF_MEMORY, "these rows need %" PRId64 " page%s; free: %" PRId64, needed,
+                   attn_plural(needed), free_now);
 }
 
 static void take_pages(attn_cache *c, int64_t sequence, int64_t rows) {

@@ -16,17 +16,31 @@
  * same decision at once; they store the same pointer. */
 static _Atomic(const attn_kernels *) current;
 
-static const char *isa_list(char *text, size_t size, bool supported_only) {
+typedef enum sets { KNOWN, COMPILED, SUPPORTED } sets;
+
+static const char *isa_list(char *text, size_t size, sets which) {
+  const char *(*const name)(int) = which == KNOWN ? attn_kernels_known : attn_kernels_name;
   size_t used = 0;
   text[0] = '\0';
-  for (int i = 0; attn_kernels_name(i); i++) {
-    if (supported_only && !attn_isa_supported(attn_kernels_name(i))) continue;
-    const int n =
-        snprintf(text + used, size - used, "%s%s", used ? ", " : "", attn_kernels_name(i));
+  for (int i = 0; name(i); i++) {
+    if (which == SUPPORTED && !attn_isa_supported(name(i))) continue;
+    const int n = snprintf(text + used, size - used, "%s%s", used ? ", " : "", name(i));
     if (n < 0 || (size_t)n >= size - used) break;
     used += (size_t)n;
   }
   return text;
+}
+
+/* Why a set that is not compiled in cannot be had. `from` names where `isa` comes from. */
+static attn_status refuse(const char *isa, const char *from) {
+  char list[128];
+  for (int i = 0; attn_kernels_known(i); i++) {
+    if (strcmp(attn_kernels_known(i), isa) != 0) continue;
+    return attn_fail(ATTN_UNSUPPORTED, "%s: this build has no '%s'; it has: %s", from, isa,
+                     isa_list(list, sizeof(list), COMPILED));
+  }
+  return attn_fail(ATTN_INVALID_ARGUMENT, "%s: unknown instruction set '%s'; allowed: %s", from,
+                   isa, isa_list(list, sizeof(list), KNOWN));
 }
 
 /* `isa` and `exp` may be NULL; `isa_from` and `exp_from` name where they come from. */
@@ -38,7 +52,7 @@ static attn_status choose(const char *isa, const char *isa_from, const char *exp
     sleef = strcmp(exp, "sleef") == 0;
     if (!sleef && strcmp(exp, "inline") != 0) {
       return attn_fail(ATTN_INVALID_ARGUMENT,
-                       "%s: unknown exp provider '%s'; allowed: inline, sleef", exp_from, exp);
+                       "%s: unknown exponential '%s'; allowed: inline, sleef", exp_from, exp);
     }
   }
   if (!isa) {
@@ -46,13 +60,10 @@ static attn_status choose(const char *isa, const char *isa_from, const char *exp
     return ATTN_OK;
   }
   const attn_kernels *found = attn_kernels_find(isa, sleef);
-  if (!found) {
-    return attn_fail(ATTN_INVALID_ARGUMENT, "%s: unknown instruction set '%s'; compiled in: %s",
-                     isa_from, isa, isa_list(list, sizeof(list), false));
-  }
+  if (!found) return refuse(isa, isa_from);
   if (!attn_kernels_supported(found)) {
     return attn_fail(ATTN_UNSUPPORTED, "%s: this machine cannot run '%s'; it can run: %s", isa_from,
-                     isa, isa_list(list, sizeof(list), true));
+                     isa, isa_list(list, sizeof(list), SUPPORTED));
   }
   *kernels = found;
   return ATTN_OK;

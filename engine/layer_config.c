@@ -20,7 +20,7 @@ static attn_status resolve_heads(attn_layer_config *c) {
   if (!status) status = attn_check_extent("num_heads", c->num_heads, 1, MAX_MODEL);
   if (status) return status;
   if (!c->has_num_kv_heads) c->num_kv_heads = c->num_heads;
-  status = attn_check_extent("num_kv_heads", c->num_kv_heads, 1, c->num_heads);
+  status = attn_check_limit("num_kv_heads", c->num_kv_heads, 1, c->num_heads, "num_heads");
   if (status || c->num_heads % c->num_kv_heads == 0) return status;
   return attn_fail(ATTN_INVALID_ARGUMENT,
                    "num_kv_heads is %" PRId64 "; it must divide num_heads, %" PRId64,

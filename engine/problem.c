@@ -42,6 +42,14 @@ attn_status attn_check_extent(const char *name, int64_t value, int64_t least, in
                    name, value, least, most);
 }
 
+attn_status attn_check_limit(const char *name, int64_t value, int64_t least, int64_t most,
+                             const char *limit) {
+  if (value >= least && value <= most) return ATTN_OK;
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "%s is %" PRId64 "; allowed: %" PRId64 " ... %" PRId64 ", %s", name, value,
+                   least, most, limit);
+}
+
 attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads) {
   attn_status status = attn_check_extent("q_heads", q_heads, 1, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_extent("kv_heads", kv_heads, 1, ATTN_MAX_EXTENT);
@@ -188,10 +196,15 @@ static void measure(attn_problem *problem) {
   problem->kv_bytes = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
 }
 
-static attn_status check_entry(const char *name, int64_t n, int64_t value, int64_t most) {
+static const attn_length_names names_in_params = ATTN_LENGTH_NAMES("lengths.");
+
+/* `by` names what allows no more, and so does `and_by` where that is not NULL. */
+static attn_status check_entry(const char *name, int64_t n, int64_t value, int64_t most,
+                               const char *by, const char *and_by) {
   if (value >= 0 && value <= most) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT, "%s[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64,
-                   name, n, value, most);
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "%s[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64 ", by %s%s%s", name, n,
+                   value, most, by, and_by ? " and " : "", and_by ? and_by : "");
 }
 
 static attn_status check_offsets(const char *name, const int32_t *offsets, int64_t batch,
@@ -214,32 +227,39 @@ static attn_status check_offsets(const char *name, const int32_t *offsets, int64
 }
 
 /* Sequence n inside the room it has. */
-static attn_status check_sequence(const attn_params *p, int64_t n) {
+static attn_status check_sequence(const attn_params *p, const attn_length_names *names, int64_t n) {
   const attn_lengths *l = &p->lengths;
   const attn_sequence room = attn_sequence_room(p, n);
+  const char *rows_by = l->cu_seqlens_q ? names->cu_seqlens_q : "q_len";
+  const char *keys_by = l->cu_seqlens_k ? names->cu_seqlens_k : "kv_len", *and_by = NULL;
   int64_t keys = room.kv_len;
   attn_status status = ATTN_OK;
-  if (l->left_padding) {
-    status = check_entry("left_padding", n, l->left_padding[n], keys);
-    keys -= status ? 0 : l->left_padding[n];
+  if (l->q_lens) status = check_entry(names->q_lens, n, l->q_lens[n], room.q_len, rows_by, NULL);
+  if (!status && l->left_padding) {
+    status = check_entry(names->left_padding, n, l->left_padding[n], keys, keys_by, NULL);
+    keys -= l->left_padding[n];
+    and_by = names->left_padding;
   }
-  if (!status && l->q_lens) status = check_entry("q_lens", n, l->q_lens[n], room.q_len);
   if (!status && l->kv_lens) {
-    status = check_entry("kv_lens", n, l->kv_lens[n], keys);
+    status = check_entry(names->kv_lens, n, l->kv_lens[n], keys, keys_by, and_by);
     keys = l->kv_lens[n];
+    keys_by = names->kv_lens, and_by = NULL;
   }
-  if (!status && l->kv_starts) status = check_entry("kv_starts", n, l->kv_starts[n], keys);
+  if (!status && l->kv_starts) {
+    status = check_entry(names->kv_starts, n, l->kv_starts[n], keys, keys_by, and_by);
+  }
   return status;
 }
 
-static attn_status check_lengths(const attn_problem *problem) {
+static attn_status check_lengths(const attn_problem *problem, const attn_length_names *names) {
   const attn_params *p = &problem->params;
   const attn_lengths *l = &p->lengths;
   if (!problem->ragged) return ATTN_OK;
-  attn_status status = check_offsets("cu_seqlens_q", l->cu_seqlens_q, p->batch, "q_len", p->q_len);
+  attn_status status =
+      check_offsets(names->cu_seqlens_q, l->cu_seqlens_q, p->batch, "q_len", p->q_len);
   if (!status)
-    status = check_offsets("cu_seqlens_k", l->cu_seqlens_k, p->batch, "kv_len", p->kv_len);
-  for (int64_t n = 0; n < p->batch && !status; n++) status = check_sequence(p, n);
+    status = check_offsets(names->cu_seqlens_k, l->cu_seqlens_k, p->batch, "kv_len", p->kv_len);
+  for (int64_t n = 0; n < p->batch && !status; n++) status = check_sequence(p, names, n);
   return status;
 }
 
@@ -252,10 +272,16 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
   if (keys > g->table_width * g->page_size ||
       (s.kv_begin == 0 && s.kv_row + keys > g->table_width * g->page_size)) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequence %" PRId64 " has %" PRId64 " keys from slot %" PRId64
-                     "; a table of %" PRId64 " pages of %" PRId64 " holds %" PRId64,
-                     n, keys, s.kv_row + s.kv_begin, g->table_width, g->page_size,
-                     g->table_width * g->page_size);
+                     "sequence %" PRId64 " has %" PRId64 " key%s from slot %" PRId64
+                     "; pages.table_width %" PRId64 " * pages.page_size %" PRId64 " holds %" PRId64,
+                     n, keys, attn_plural(keys), s.kv_row + s.kv_begin, g->table_width,
+                     g->page_size, g->table_width * g->page_size);
+  }
+  if (g->num_pages == 0) {
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "pages.num_pages is 0; sequence %" PRId64 " has %" PRId64
+                     " key%s, which must lie in pages",
+                     n, keys, attn_plural(keys));
   }
   const int32_t *row = g->table + n * g->table_stride;
   const int64_t first = (s.kv_row + s.kv_begin) / g->page_size;
@@ -264,46 +290,52 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
     const int64_t at = i % g->table_width;
     if (row[at] >= 0 && row[at] < g->num_pages) continue;
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "pages.table[%" PRId64 "][%" PRId64 "] is %" PRId32
-                     "; allowed: 0 ... %" PRId64,
+                     "pages.table[%" PRId64 "][%" PRId64 "] is %" PRId32 "; allowed: 0 ... %" PRId64
+                     ", pages.num_pages - 1",
                      n, at, row[at], g->num_pages - 1);
   }
   return ATTN_OK;
 }
 
-attn_status attn_check_key_layout(attn_key_layout layout, bool pages, int64_t page_size) {
+attn_status attn_check_key_layout(attn_key_layout layout, const char *page_size_name,
+                                  int64_t page_size) {
   if (layout == ATTN_KEYS_IN_ROWS) return ATTN_OK;
   if (layout != ATTN_KEYS_INTERLEAVED) {
-    return attn_fail(ATTN_INVALID_ARGUMENT, "key_layout is %d; it must be an attn_key_layout",
-                     (int)layout);
+    return attn_fail(
+        ATTN_INVALID_ARGUMENT,
+        "key_layout is %d; allowed: ATTN_KEYS_IN_ROWS (%d), ATTN_KEYS_INTERLEAVED (%d)",
+        (int)layout, ATTN_KEYS_IN_ROWS, ATTN_KEYS_INTERLEAVED);
   }
-  if (!pages) {
+  if (!page_size_name) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "key_layout is ATTN_KEYS_INTERLEAVED without pages; it is for pages only");
+                     "key_layout is ATTN_KEYS_INTERLEAVED, but pages.table is NULL; allowed "
+                     "without pages: ATTN_KEYS_IN_ROWS");
   }
   if (page_size % ATTN_KEY_GROUP == 0) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "page_size is %" PRId64 "; interleaved keys need a multiple of %d", page_size,
-                   ATTN_KEY_GROUP);
+                   "%s is %" PRId64 "; with ATTN_KEYS_INTERLEAVED it must be a multiple of %d",
+                   page_size_name, page_size, ATTN_KEY_GROUP);
 }
 
 static attn_status check_pages(const attn_problem *problem) {
   const attn_params *p = &problem->params;
   const attn_pages *g = &p->pages;
-  if (!g->table) return attn_check_key_layout(p->key_layout, false, 0);
+  if (!g->table) return attn_check_key_layout(p->key_layout, NULL, 0);
   if (p->lengths.cu_seqlens_k) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "cu_seqlens_k and pages.table are both given; keys lie in one or the other");
+                     "lengths.cu_seqlens_k and pages.table are both given; allowed: one of them, "
+                     "keys lie packed or in pages");
   }
   attn_status status = attn_check_extent("pages.table_width", g->table_width, 1, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_extent("pages.page_size", g->page_size, 1, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_extent("pages.num_pages", g->num_pages, 0, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_key_layout(p->key_layout, true, g->page_size);
+  if (!status) status = attn_check_key_layout(p->key_layout, "pages.page_size", g->page_size);
   for (int64_t n = 0; n < p->batch && !status; n++) status = check_table(problem, n);
   return status;
 }
 
-static attn_status check_shape(const attn_params *params, attn_problem *problem) {
+static attn_status check_shape(const attn_params *params, const attn_length_names *names,
+                               attn_problem *problem) {
   const attn_params initial = ATTN_PARAMS_INIT;
   attn_params *p = &problem->params;
   *p = initial;
@@ -321,15 +353,16 @@ static attn_status check_shape(const attn_params *params, attn_problem *problem)
   if (status) return status;
   p->has_num_threads = true;
   resolve(problem);
-  status = check_lengths(problem);
+  status = check_lengths(problem, names ? names : &names_in_params);
   if (!status) status = check_pages(problem);
   if (!status) measure(problem);
   return status;
 }
 
-attn_status attn_problem_shape(const attn_params *params, attn_problem *problem) {
+attn_status attn_problem_shape(const attn_params *params, const attn_length_names *names,
+                               attn_problem *problem) {
   const attn_fpmode mode = attn_fpmode_enter();
-  const attn_status status = check_shape(params, problem);
+  const attn_status status = check_shape(params, names, problem);
   attn_fpmode_leave(mode);
   return status;
 }
@@ -347,7 +380,7 @@ static attn_status check_output(const char *name, int64_t stride, int64_t extent
 }
 
 attn_status attn_problem_init(const attn_params *params, attn_problem *problem) {
-  attn_status status = attn_problem_shape(params, problem);
+  attn_status status = attn_problem_shape(params, NULL, problem);
   if (status) return status;
   const attn_params *p = &problem->params;
   if (p->batch == 0 || p->q_len == 0) return ATTN_OK;

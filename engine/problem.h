@@ -31,6 +31,16 @@ typedef struct attn_sequence {
   int64_t kv_begin, diagonal;
 } attn_sequence;
 
+/* The fields of attn_lengths under the names that the caller knows them by, for messages. */
+typedef struct attn_length_names {
+  const char *cu_seqlens_q, *cu_seqlens_k, *q_lens, *kv_lens, *left_padding, *kv_starts;
+} attn_length_names;
+
+/* `at`: a literal that stands before them. */
+#define ATTN_LENGTH_NAMES(at)                                                                      \
+  {at "cu_seqlens_q", at "cu_seqlens_k", at "q_lens",                                              \
+   at "kv_lens",      at "left_padding", at "kv_starts"}
+
 attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n);
 /* The room that it has, before q_lens and the other lengths say how much of it is used. */
 attn_sequence attn_sequence_room(const attn_params *params, int64_t n);
@@ -39,8 +49,9 @@ attn_sequence attn_sequence_room(const attn_params *params, int64_t n);
  * unknown tail is not zero. `name` is for the message. */
 attn_status attn_copy_params(const char *name, void *ours, size_t our_size, const void *theirs);
 
-/* Checks shapes and options, not pointers. */
-attn_status attn_problem_shape(const attn_params *params, attn_problem *problem);
+/* Checks shapes and options, not pointers. `names` of params.lengths; NULL: params are the caller's own. */
+attn_status attn_problem_shape(const attn_params *params, const attn_length_names *names,
+                               attn_problem *problem);
 /* Checks everything. */
 attn_status attn_problem_init(const attn_params *params, attn_problem *problem);
 
@@ -56,10 +67,15 @@ float attn_default_scale(int64_t head_size);
 
 /* Checks shared with the layer. */
 attn_status attn_check_extent(const char *name, int64_t value, int64_t least, int64_t most);
+/* The same where `most` is due to something else, which `limit` tells. */
+attn_status attn_check_limit(const char *name, int64_t value, int64_t least, int64_t most,
+                             const char *limit);
 attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads);
 attn_status attn_check_scale(bool has_scale, float scale);
 attn_status attn_check_dropout(const attn_dropout *dropout);
-attn_status attn_check_key_layout(attn_key_layout layout, bool pages, int64_t page_size);
+/* `page_size_name` as the caller knows it; NULL: there are no pages. */
+attn_status attn_check_key_layout(attn_key_layout layout, const char *page_size_name,
+                                  int64_t page_size);
 /* Also resolves the default. */
 attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads);
 

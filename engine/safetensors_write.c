@@ -41,8 +41,9 @@ static attn_status check_tensor(const attn_tensor *tensor, int64_t i, int64_t *b
     return attn_fail(ATTN_INVALID_ARGUMENT, "tensors[%lld].name is %s", (long long)i,
                      tensor->name == NULL ? "NULL" : "reserved: " ATTN_METADATA_KEY);
   if (attn_dtype_size(tensor->dtype) == 0)
-    return attn_fail(ATTN_INVALID_ARGUMENT, "tensor '%.80s': dtype %d is not an attn_dtype",
-                     tensor->name, (int)tensor->dtype);
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "tensor '%.80s': dtype is %d; allowed: ATTN_F32 (%d) ... ATTN_BOOL (%d)",
+                     tensor->name, (int)tensor->dtype, ATTN_F32, ATTN_BOOL);
   if (tensor->rank < 0 || tensor->rank > ATTN_MAX_RANK)
     return attn_fail(ATTN_INVALID_ARGUMENT, "tensor '%.80s': rank is %d; allowed is 0 ... %d",
                      tensor->name, (int)tensor->rank, ATTN_MAX_RANK);
@@ -223,23 +224,28 @@ static attn_status write_file(const char *path, const char *header,
   return status;
 }
 
+static attn_status check_array(const char *count_name, int64_t count, const char *name,
+                               const void *array) {
+  if (count < 0)
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is %lld; it must be >= 0", count_name,
+                     (long long)count);
+  if (array == NULL && count > 0)
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL; allowed only where %s is 0, here %lld",
+                     name, count_name, (long long)count);
+  return ATTN_OK;
+}
+
 attn_status attn_file_write(const char *path, const attn_tensor *tensors, int64_t count,
                             const char *const *metadata, int64_t metadata_count) {
   if (path == NULL || path[0] == '\0')
     return attn_fail(ATTN_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
-  if (count < 0 || (tensors == NULL && count > 0))
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "%lld tensors at %p; the count must be >= 0 and the "
-                     "array not NULL",
-                     (long long)count, (const void *)tensors);
-  if (metadata_count < 0 || (metadata == NULL && metadata_count > 0))
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "%lld metadata pairs at %p; the count must be >= 0 and "
-                     "the array not NULL",
-                     (long long)metadata_count, (const void *)metadata);
+  attn_status status = check_array("count", count, "tensors", tensors);
+  if (status == ATTN_OK) {
+    status = check_array("metadata_count", metadata_count, "metadata", metadata);
+  }
+  if (status != ATTN_OK) return status;
   json_t *header = json_object();
   const attn_tensor **sorted = calloc((size_t)count + 1, sizeof(*sorted));
-  attn_status status;
   if (header == NULL || sorted == NULL) {
     no_memory();
     status = ATTN_OUT_OF_MEMORY;

@@ -37,6 +37,17 @@ attn_status attn_fail(attn_status status, const char *format, ...) {
   return status;
 }
 
+attn_status attn_fail_memory(const char *name, const void *memory, size_t size, size_t needed,
+                             const char *units, const char *function) {
+  if (!memory) {
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL; it must point to %zu %s, as %s() says",
+                     name, needed, units, function);
+  }
+  return attn_fail(ATTN_INVALID_ARGUMENT,
+                   "%s_size is %zu; it must be at least %zu %s, as %s() says", name, size, needed,
+                   units, function);
+}
+
 const char *attn_last_error(void) { return message; }
 
 const char *attn_status_string(attn_status status) {

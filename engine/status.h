@@ -12,4 +12,12 @@
 attn_status attn_fail(attn_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Fails for `name`, memory of the caller's that is NULL or, by `name`_size, too small. `function` is the public one that
+ * tells how many `units` there must be. */
+attn_status attn_fail_memory(const char *name, const void *memory, size_t size, size_t needed,
+                             const char *units, const char *function);
+
+/* What makes a noun a plural after that number. */
+static inline const char *attn_plural(int64_t count) { return count == 1 ? "" : "s"; }
+
 #endif

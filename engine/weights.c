@@ -257,7 +257,7 @@ static attn_status check_shape(const reader *r, const attn_tensor *t, const int6
   char found[ATTN_SHAPE_TEXT], expected[ATTN_SHAPE_TEXT];
   return attn_fail(ATTN_BAD_FILE,
                    "%.150s: tensor '%.80s' has shape %s; the %s form expects %s for "
-                   "d_model %lld, %lld heads, %lld kv heads, head size %lld",
+                   "d_model %lld, num_heads %lld, num_kv_heads %lld, head_size %lld",
                    r->path, t->name, attn_shape_text(t->shape, t->rank, found), r->form->title,
                    attn_shape_text(want, rank, expected), (long long)r->config.d_model,
                    (long long)r->config.num_heads, (long long)r->config.num_kv_heads,

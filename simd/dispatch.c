@@ -8,7 +8,21 @@
 
 #include <string.h>
 
-#define ATTN_ISA_ROW(name, feature) extern const attn_kernels attn_kernels_##name[2];
+/* Keep what is said of sets that this processor may have, and drop the rest: their kernels are not compiled. */
+#define ON_ANYWHERE(...) __VA_ARGS__
+#if defined(__x86_64__)
+#define ON_X86_64(...) __VA_ARGS__
+#define ON_AARCH64(...)
+#elif defined(__aarch64__)
+#define ON_X86_64(...)
+#define ON_AARCH64(...) __VA_ARGS__
+#else
+#define ON_X86_64(...)
+#define ON_AARCH64(...)
+#endif
+
+#define ATTN_ISA_ROW(name, processors, feature)                                                    \
+  ON_##processors(extern const attn_kernels attn_kernels_##name[2];)
 #include "isa.inc"
 #undef ATTN_ISA_ROW
 
@@ -16,12 +30,22 @@ static const struct {
   const attn_kernels *kernels;
   unsigned feature;
 } list[] = {
-#define ATTN_ISA_ROW(name, feature) {attn_kernels_##name, feature},
+#define ATTN_ISA_ROW(name, processors, feature) ON_##processors({attn_kernels_##name, feature}, )
+#include "isa.inc"
+#undef ATTN_ISA_ROW
+};
+
+static const char *const known[] = {
+#define ATTN_ISA_ROW(name, processors, feature) #name,
 #include "isa.inc"
 #undef ATTN_ISA_ROW
 };
 
 enum { COUNT = sizeof(list) / sizeof(list[0]) };
+
+const char *attn_kernels_known(int i) {
+  return i >= 0 && i < (int)(sizeof(known) / sizeof(known[0])) ? known[i] : NULL;
+}
 
 const char *attn_kernels_name(int i) { return i >= 0 && i < COUNT ? list[i].kernels->isa : NULL; }
 

@@ -143,6 +143,8 @@ typedef struct attn_kernels {
 
 /* ---- the list of instruction sets ---- */
 
+/* Names of all that there are, on any processor; NULL past the end. */
+const char *attn_kernels_known(int i);
 /* Names of all that were compiled in, widest last; NULL past the end. */
 const char *attn_kernels_name(int i);
 /* NULL when the name is not compiled in. */

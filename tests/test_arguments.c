@@ -4,38 +4,8 @@
 /* Every bad argument is refused with its status and one line that names the thing and its value,
  * and the output stays as it was. Zero-sized problems succeed. */
 
-#include "problem.h"
-#include <stdio.h>
+#include "refusal.h"
 #include <stdlib.h>
-#include <string.h>
-
-static bool one_line(const char *text) {
-  return text[0] != '\0' && strchr(text, '\n') == NULL && strlen(text) < 400;
-}
-
-/* The message names all of these words, separated by blanks. */
-static void check_message(const char *words, const char *file, int line) {
-  char copy[160];
-  const char *message = attn_last_error();
-  check_report(one_line(message), file, line, "not one line: '%s'", message);
-  snprintf(copy, sizeof(copy), "%s", words);
-  for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
-    check_report(strstr(message, word) != NULL, file, line, "'%s' does not name '%s'", message,
-                 word);
-}
-
-/* attn_forward and attn_plan_create both refuse, and touch nothing. */
-static void refuse(problem *p, attn_status want, const char *words, int line) {
-  check_status(__FILE__, line, "attn_forward", (int)attn_forward(NULL, &p->params), (int)want);
-  check_message(words, __FILE__, line);
-  attn_plan *const unchanged = (attn_plan *)(uintptr_t)64;
-  attn_plan *plan = unchanged;
-  check_status(__FILE__, line, "attn_plan_create", (int)attn_plan_create(&p->params, &plan),
-               (int)want);
-  check_report(plan == unchanged, __FILE__, line, "the handle was written");
-  check_report(canary_intact(p->o, p->o_count) && canary_intact(p->lse, p->lse_count), __FILE__,
-               line, "output was written");
-}
 
 /* `spoil` acts on `a`, the parameters of a sound problem. */
 #define BAD(spoil, words)                                                                          \
@@ -46,12 +16,6 @@ static void refuse(problem *p, attn_status want, const char *words, int line) {
     refuse(&p, ATTN_INVALID_ARGUMENT, words, __LINE__);                                            \
     *a = before;                                                                                   \
   } while (0)
-
-static problem sound(void) {
-  problem p = problem_random((shape){2, 4, 2, 3, 5, 8, 6}, 8001);
-  p.params.dropout.rate = 0.1;
-  return p;
-}
 
 static void extents(void) {
   problem p = sound();
@@ -114,186 +78,6 @@ static void options(void) {
   problem_free(&p);
 }
 
-/* ---- lengths and pages ---- */
-
-/* Two sequences with room for 3 rows and 5 keys each, and arrays of lengths to be spoilt. */
-typedef struct entries {
-  int32_t cu_q[3], cu_k[3], q_lens[2], kv_lens[2], padding[2], starts[2];
-} entries;
-
-static const entries sound_entries = {.cu_q = {0, 1, 3},
-                                      .cu_k = {0, 2, 5},
-                                      .q_lens = {3, 0},
-                                      .kv_lens = {4, 1},
-                                      .padding = {1, 0},
-                                      .starts = {4, 0}};
-
-/* `spoil` acts on `e`; `use` sets the lengths `l`. Sound entries are taken, spoilt ones refused. */
-#define BAD_ENTRY(use, spoil, words)                                                               \
-  do {                                                                                             \
-    check_context("%s, %s", #use, #spoil);                                                         \
-    entries e = sound_entries;                                                                     \
-    attn_params before = p.params;                                                                 \
-    attn_lengths *l = &p.params.lengths;                                                           \
-    use;                                                                                           \
-    CHECK_OK(attn_forward(NULL, &p.params));                                                       \
-    canary_fill(p.o, p.o_count);                                                                   \
-    canary_fill(p.lse, p.lse_count);                                                               \
-    spoil;                                                                                         \
-    refuse(&p, ATTN_INVALID_ARGUMENT, words, __LINE__);                                            \
-    size_t bytes = 12345;                                                                          \
-    CHECK_STATUS(attn_workspace_size(&p.params, &bytes), ATTN_INVALID_ARGUMENT);                   \
-    CHECK_INT(bytes, 12345);                                                                       \
-    p.params = before;                                                                             \
-  } while (0)
-
-static void lengths(void) {
-  problem p = sound();
-  BAD_ENTRY(l->q_lens = e.q_lens, e.q_lens[0] = 4, "q_lens[0] 4; 3");
-  BAD_ENTRY(l->q_lens = e.q_lens, e.q_lens[1] = -1, "q_lens[1] -1; 3");
-  BAD_ENTRY(l->q_lens = e.q_lens, e.q_lens[1] = INT32_MIN, "q_lens[1] -2147483648; 3");
-  BAD_ENTRY(l->kv_lens = e.kv_lens, e.kv_lens[0] = 6, "kv_lens[0] 6; 5");
-  BAD_ENTRY(l->kv_lens = e.kv_lens, e.kv_lens[1] = -1, "kv_lens[1] -1; 5");
-  BAD_ENTRY(l->kv_lens = e.kv_lens, e.kv_lens[1] = INT32_MAX, "kv_lens[1] 2147483647; 5");
-  BAD_ENTRY(l->left_padding = e.padding, e.padding[0] = 6, "left_padding[0] 6; 5");
-  BAD_ENTRY(l->left_padding = e.padding, e.padding[1] = -1, "left_padding[1] -1; 5");
-  BAD_ENTRY(l->kv_starts = e.starts, e.starts[0] = 6, "kv_starts[0] 6; 5");
-  BAD_ENTRY(l->kv_starts = e.starts, e.starts[1] = -1, "kv_starts[1] -1; 5");
-  check_context("lengths in rooms made smaller by other arrays");
-  BAD_ENTRY((l->left_padding = e.padding, l->kv_lens = e.kv_lens), e.padding[0] = 2,
-            "kv_lens[0] 4; 3");
-  BAD_ENTRY((l->kv_lens = e.kv_lens, l->kv_starts = e.starts), e.starts[0] = 5,
-            "kv_starts[0] 5; 4");
-  BAD_ENTRY((l->left_padding = e.padding, l->kv_starts = e.starts), e.starts[0] = 5,
-            "kv_starts[0] 5; 4");
-  BAD_ENTRY((l->cu_seqlens_q = e.cu_q, l->q_lens = e.q_lens, e.q_lens[0] = 1), e.q_lens[0] = 2,
-            "q_lens[0] 2; 1");
-  BAD_ENTRY((l->cu_seqlens_k = e.cu_k, l->kv_lens = e.kv_lens, e.kv_lens[0] = 2), e.kv_lens[0] = 3,
-            "kv_lens[0] 3; 2");
-  BAD_ENTRY((l->cu_seqlens_k = e.cu_k, l->left_padding = e.padding), e.padding[1] = 4,
-            "left_padding[1] 4; 3");
-  BAD_ENTRY((l->cu_seqlens_k = e.cu_k, l->kv_starts = e.starts, e.starts[0] = 2), e.starts[0] = 3,
-            "kv_starts[0] 3; 2");
-  problem_free(&p);
-}
-
-/* Offsets of packed sequences: from 0, up, to the end of the array. */
-static void offsets(void) {
-  problem p = sound();
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, e.cu_q[0] = 1, "cu_seqlens_q[0] 1; 0");
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, e.cu_q[0] = -1, "cu_seqlens_q[0] -1; 0");
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, e.cu_q[1] = -1, "cu_seqlens_q[1] -1; 3");
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, e.cu_q[1] = 4, "cu_seqlens_q[1] 4; 3");
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, (e.cu_q[1] = 3, e.cu_q[2] = 2), "cu_seqlens_q[2] 2; 3");
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, e.cu_q[2] = 2, "cu_seqlens_q[2] 2; q_len, 3");
-  BAD_ENTRY(l->cu_seqlens_q = e.cu_q, e.cu_q[2] = 4, "cu_seqlens_q[2] 4; q_len");
-  BAD_ENTRY(l->cu_seqlens_k = e.cu_k, e.cu_k[0] = 1, "cu_seqlens_k[0] 1; 0");
-  BAD_ENTRY(l->cu_seqlens_k = e.cu_k, e.cu_k[1] = INT32_MIN, "cu_seqlens_k[1] -2147483648; 5");
-  BAD_ENTRY(l->cu_seqlens_k = e.cu_k, e.cu_k[1] = 6, "cu_seqlens_k[1] 6; 5");
-  BAD_ENTRY(l->cu_seqlens_k = e.cu_k, (e.cu_k[1] = 4, e.cu_k[2] = 3), "cu_seqlens_k[2] 3; 4");
-  BAD_ENTRY(l->cu_seqlens_k = e.cu_k, e.cu_k[2] = 4, "cu_seqlens_k[2] 4; kv_len, 5");
-  BAD_ENTRY(l->cu_seqlens_k = e.cu_k, e.cu_k[2] = 6, "cu_seqlens_k[2] 6; kv_len");
-  check_context("no sequences");
-  static const int32_t none[1] = {0};
-  attn_params before = p.params;
-  p.params.batch = 0;
-  p.params.lengths.cu_seqlens_q = none;
-  refuse(&p, ATTN_INVALID_ARGUMENT, "cu_seqlens_q[0] 0; q_len, 3", __LINE__);
-  p.params.q_len = 0;
-  CHECK_OK(attn_forward(NULL, &p.params));
-  p.params = before;
-  problem_free(&p);
-}
-
-/* The two sequences of sound(), 5 keys each, in 4 pages of 3 slots; what nobody needs is not looked at. */
-typedef struct paging {
-  int32_t table[2][3], kv_lens[2], starts[2], padding[2];
-} paging;
-
-static const paging sound_pages = {.table = {{3, 0, -1}, {1, 2, INT32_MAX}},
-                                   .kv_lens = {5, 5},
-                                   .starts = {3, 0},
-                                   .padding = {1, 0}};
-
-/* `spoil` acts on `g`, the params' pages, on `t`, the arrays, and on the lengths `l`. */
-#define PAGED(spoil)                                                                               \
-  check_context("%s", #spoil);                                                                     \
-  paging t = sound_pages;                                                                          \
-  attn_params before = p.params;                                                                   \
-  attn_pages *g = &p.params.pages;                                                                 \
-  attn_lengths *l = &p.params.lengths;                                                             \
-  *g = (attn_pages){&t.table[0][0], 3, 3, 3, 4};                                                   \
-  p.params.k = dense_input(pool, 2, 3, 8);                                                         \
-  p.params.v = dense_input(pool, 2, 3, 6);                                                         \
-  (void)l;                                                                                         \
-  spoil
-#define BAD_PAGE(spoil, words)                                                                     \
-  do {                                                                                             \
-    PAGED(spoil);                                                                                  \
-    refuse(&p, ATTN_INVALID_ARGUMENT, words, __LINE__);                                            \
-    p.params = before;                                                                             \
-  } while (0)
-#define GOOD_PAGE(spoil)                                                                           \
-  do {                                                                                             \
-    PAGED(spoil);                                                                                  \
-    problem_run(&p);                                                                               \
-    canary_fill(p.o, p.o_count);                                                                   \
-    canary_fill(p.lse, p.lse_count);                                                               \
-    p.params = before;                                                                             \
-  } while (0)
-
-static void bad_pages(void) {
-  problem p = sound();
-  float pool[4 * 2 * 3 * 8] = {0};
-  GOOD_PAGE((void)0);
-  BAD_PAGE(t.table[0][0] = -1, "pages.table[0][0] -1; 3");
-  BAD_PAGE(t.table[0][1] = 4, "pages.table[0][1] 4; 3");
-  BAD_PAGE(t.table[1][1] = INT32_MIN, "pages.table[1][1] -2147483648; 3");
-  BAD_PAGE(t.table[1][0] = INT32_MAX, "pages.table[1][0] 2147483647; 3");
-  BAD_PAGE(g->num_pages = 3, "pages.table[0][0] 3; 2");
-  BAD_PAGE(g->num_pages = -1, "pages.num_pages -1");
-  BAD_PAGE(g->num_pages = INT64_C(1) << 31, "pages.num_pages 2147483648");
-  BAD_PAGE(g->page_size = 0, "pages.page_size 0; 1");
-  BAD_PAGE(g->page_size = -3, "pages.page_size -3; 1");
-  BAD_PAGE(g->page_size = INT64_MAX, "pages.page_size 9223372036854775807; 1");
-  BAD_PAGE(g->table_width = 0, "pages.table_width 0; 1");
-  BAD_PAGE(g->table_width = -1, "pages.table_width -1; 1");
-  BAD_PAGE(g->table_width = INT64_MAX, "pages.table_width 9223372036854775807; 1");
-  check_context("cu_seqlens_k beside pages");
-  static const int32_t cu[] = {0, 2, 5};
-  BAD_PAGE(l->cu_seqlens_k = cu, "cu_seqlens_k pages.table");
-  check_context("key layouts");
-  BAD_PAGE(p.params.key_layout = ATTN_KEYS_INTERLEAVED, "page_size 3; 16");
-  BAD_PAGE((p.params.key_layout = ATTN_KEYS_INTERLEAVED, g->table = NULL), "key_layout pages");
-  BAD_PAGE(p.params.key_layout = (attn_key_layout)2, "key_layout 2; attn_key_layout");
-  BAD_PAGE((p.params.key_layout = (attn_key_layout)-1, g->table = NULL), "key_layout -1;");
-  problem_free(&p);
-}
-
-/* Tables that are too narrow for the length; rings, whose older keys are gone, need not be wider than what is left. */
-static void narrow_tables(void) {
-  problem p = sound();
-  float pool[4 * 2 * 3 * 8] = {0};
-  BAD_PAGE(g->table_width = 1, "sequence 0 5 1 3");
-  BAD_PAGE((g->table_width = 1, l->kv_lens = t.kv_lens, t.kv_lens[0] = 3), "sequence 1 5 1 3");
-  GOOD_PAGE((g->table_width = 1, l->kv_lens = t.kv_lens, t.kv_lens[0] = t.kv_lens[1] = 3));
-  BAD_PAGE((t.padding[0] = 2, p.params.kv_len = 7, l->left_padding = t.padding,
-            l->kv_lens = t.kv_lens, g->table_width = 2),
-           "sequence 0 5 slot 2 6");
-  BAD_PAGE((l->left_padding = t.padding, t.padding[0] = 4, t.table[0][1] = 9), "table[0][1] 9; 3");
-  GOOD_PAGE((l->left_padding = t.padding, t.padding[0] = 4, t.table[0][0] = 9));
-  check_context("rings");
-  GOOD_PAGE((l->kv_starts = t.starts, t.starts[1] = 2, g->table_width = 1, t.table[0][1] = 9));
-  BAD_PAGE((l->kv_starts = t.starts, t.starts[1] = 1, g->table_width = 1), "sequence 1 4 1 3");
-  BAD_PAGE((l->kv_starts = t.starts, t.table[0][1] = 9), "table[0][1] 9; 3");
-  GOOD_PAGE((l->kv_starts = t.starts, t.table[0][0] = 9));
-  check_context("no keys, no pages: nothing is looked at");
-  GOOD_PAGE((l->kv_lens = t.kv_lens, t.kv_lens[0] = 0, t.table[0][0] = t.table[0][1] = 9));
-  GOOD_PAGE((l->kv_starts = t.starts, t.starts[0] = 5, t.table[0][0] = t.table[0][1] = 9));
-  GOOD_PAGE((p.params.kv_len = 0, g->num_pages = 0));
-  problem_free(&p);
-}
-
 /* Neither too small a workspace nor the others' NULLs. */
 static void workspaces_and_handles(void) {
   problem p = sound();
@@ -306,9 +90,28 @@ static void workspaces_and_handles(void) {
   p.params.workspace = workspace;
   p.params.workspace_size = need - 1;
   CHECK_STATUS(attn_forward(NULL, &p.params), ATTN_INVALID_ARGUMENT);
-  check_message("workspace", __FILE__, __LINE__);
+  char text[160];
+  const char *format =
+      "workspace_size is %zu; it must be at least %zu bytes, as attn_workspace_size() says";
+  snprintf(text, sizeof(text), format, need - 1, need);
+  check_says(text, __FILE__, __LINE__);
   p.params.workspace_size = 0;
   CHECK_STATUS(attn_forward(NULL, &p.params), ATTN_INVALID_ARGUMENT);
+  snprintf(text, sizeof(text), format, (size_t)0, need);
+  check_says(text, __FILE__, __LINE__);
+  check_context("a ragged batch, whose schedule also lies in the workspace");
+  const attn_params alike = p.params;
+  size_t ragged = 0;
+  p.params.lengths.q_lens = (int32_t[]){3, 2};
+  p.params.has_num_threads = false;
+  CHECK_OK(attn_workspace_size(&p.params, &ragged));
+  for (int small = 0; small < 2; small++) {
+    p.params.workspace_size = small ? 0 : 65; /* enough for no task */
+    CHECK_STATUS(attn_forward(NULL, &p.params), ATTN_INVALID_ARGUMENT);
+    snprintf(text, sizeof(text), format, p.params.workspace_size, ragged);
+    check_says(text, __FILE__, __LINE__);
+  }
+  p.params = alike;
   CHECK(canary_intact(p.o, p.o_count) && canary_intact(p.lse, p.lse_count));
   p.params.workspace_size = need;
   CHECK_OK(attn_forward(NULL, &p.params));
@@ -352,9 +155,22 @@ static void plans(void) {
     CHECK_STATUS(attn_plan_run_task(plan, outside[i], workspace, size), ATTN_INVALID_ARGUMENT);
     check_message(number, __FILE__, __LINE__);
   }
+  char text[160];
+  CHECK_STATUS(attn_plan_run_task(plan, count, workspace, size), ATTN_INVALID_ARGUMENT);
+  snprintf(text, sizeof(text), "task i is %lld; allowed: 0 ... %lld, attn_plan_task_count() - 1",
+           (long long)count, (long long)count - 1);
+  check_says(text, __FILE__, __LINE__);
   CHECK_STATUS(attn_plan_run_task(plan, 0, workspace, size - 1), ATTN_INVALID_ARGUMENT);
-  check_message("workspace", __FILE__, __LINE__);
+  snprintf(text, sizeof(text),
+           "workspace_size is %zu; it must be at least %zu bytes, as attn_plan_workspace_size() "
+           "says",
+           size - 1, size);
+  check_says(text, __FILE__, __LINE__);
   CHECK_STATUS(attn_plan_run_task(plan, 0, NULL, size), ATTN_INVALID_ARGUMENT);
+  snprintf(text, sizeof(text),
+           "workspace is NULL; it must point to %zu bytes, as attn_plan_workspace_size() says",
+           size);
+  check_says(text, __FILE__, __LINE__);
   CHECK_STATUS(attn_plan_run_task(NULL, 0, workspace, size), ATTN_INVALID_ARGUMENT);
   CHECK(canary_intact(p.o, p.o_count) && canary_intact(p.lse, p.lse_count));
   attn_plan_destroy(plan);
@@ -404,6 +220,11 @@ static void selection(void) {
   CHECK_STATUS(attn_select(NULL, "libm"), ATTN_INVALID_ARGUMENT);
   check_message("libm inline sleef", __FILE__, __LINE__);
   CHECK_STATUS(attn_select("generic", "libm"), ATTN_INVALID_ARGUMENT);
+  check_context("attn_select with the set of another processor");
+  const char *other = attn_isa_tile_sizes("neon", &(attn_tile_sizes){0}) ? "avx2" : "neon";
+  CHECK_STATUS(attn_select(other, NULL), ATTN_UNSUPPORTED);
+  check_message(other, __FILE__, __LINE__);
+  CHECK(strcmp(attn_isa_name(), isa) == 0);
   CHECK(!attn_isa_supported("avx1024") && !attn_isa_supported("") && !attn_isa_supported(NULL));
   CHECK(attn_isa_supported("generic"));
   for (int i = 0; attn_isa_compiled(i); i++) {
@@ -437,6 +258,8 @@ static void empty(void) {
     attn_plan *plan = NULL;
     CHECK_OK(attn_plan_create(&p.params, &plan));
     CHECK_INT(attn_plan_task_count(plan), 0);
+    CHECK_STATUS(attn_plan_run_task(plan, 0, p.o, 0), ATTN_INVALID_ARGUMENT);
+    check_says("task i is 0; this plan has no tasks", __FILE__, __LINE__);
     attn_plan_destroy(plan);
     p.params = before;
   }
@@ -476,10 +299,6 @@ int main(int argc, char **argv) {
   check_begin(&argc, argv);
   extents();
   options();
-  lengths();
-  offsets();
-  bad_pages();
-  narrow_tables();
   workspaces_and_handles();
   plans();
   struct_sizes();

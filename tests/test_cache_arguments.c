@@ -8,6 +8,7 @@
 #include "random.h"
 #include <attn/cache.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,14 +110,15 @@ static void configs(void) {
   c.dtype = ATTN_BF16;
   config_refused(&c, ATTN_UNSUPPORTED, "dtype is BF16");
   c.dtype = (attn_dtype)99;
-  config_refused(&c, ATTN_INVALID_ARGUMENT, "dtype is 99");
+  config_refused(&c, ATTN_INVALID_ARGUMENT, "dtype is 99; allowed in this version: ATTN_F32 (0)");
   c = small();
   c.has_num_threads = true;
   config_refused(&c, ATTN_INVALID_ARGUMENT, "num_threads is 0");
   c = small();
   c.has_key_layout = true;
   c.key_layout = (attn_key_layout)7;
-  config_refused(&c, ATTN_INVALID_ARGUMENT, "key_layout is 7");
+  config_refused(&c, ATTN_INVALID_ARGUMENT,
+                 "key_layout is 7; allowed: ATTN_KEYS_IN_ROWS (0), ATTN_KEYS_INTERLEAVED (1)");
   c.key_layout = ATTN_KEYS_INTERLEAVED;
   c.capacity = INT32_MAX;
   config_refused(&c, ATTN_INVALID_ARGUMENT, "capacity of interleaved keys is 2147483647");
@@ -124,7 +126,11 @@ static void configs(void) {
   c.num_pages = 4;
   c.page_size = 24;
   config_refused(&c, ATTN_INVALID_ARGUMENT,
-                 "page_size is 24; interleaved keys need a multiple of 16");
+                 "page_size is 24; with ATTN_KEYS_INTERLEAVED it must be a multiple of 16");
+  c = small();
+  c.has_window = true;
+  c.window = CAPACITY + 1;
+  config_refused(&c, ATTN_INVALID_ARGUMENT, "capacity is 8; it must be at least window, 9");
   /* Products beyond 64 bits, in each of the arrays. */
   c = small();
   c.capacity = c.kv_heads = INT32_MAX;
@@ -154,7 +160,11 @@ static void memory(void) {
   CHECK_OK(attn_cache_bytes(&c, &bytes));
   c.memory = check_alloc(bytes);
   c.memory_size = bytes - 1;
-  REFUSED(attn_cache_create(&c, &cache), ATTN_INVALID_ARGUMENT, "memory_size is");
+  char text[128];
+  snprintf(text, sizeof(text),
+           "memory_size is %zu; it must be at least %zu bytes, as attn_cache_bytes() says",
+           bytes - 1, bytes);
+  REFUSED(attn_cache_create(&c, &cache), ATTN_INVALID_ARGUMENT, text);
   CHECK(cache == NULL);
   c.memory_size = bytes;
   cache = create(&c);
@@ -203,6 +213,19 @@ static void resolved(void) {
   cache = create(&c);
   CHECK_OK(attn_cache_get_config(cache, &got));
   CHECK_INT(got.capacity, 7);
+  check_context("what a config says without being looked at");
+  attn_cache_destroy(cache);
+  c = small();
+  c.value_size = c.page_size = c.num_pages = c.window = c.num_threads = 77;
+  c.memory_size = 77;
+  c.key_layout = (attn_key_layout)77;
+  cache = create(&c);
+  CHECK_OK(attn_cache_get_config(cache, &got));
+  CHECK(!got.has_pages && got.page_size == 0 && got.num_pages == 0);
+  CHECK(!got.has_window && got.window == 0);
+  CHECK(!got.memory && got.memory_size == 0);
+  CHECK_INT(got.value_size, SIZE);
+  CHECK(got.num_threads == attn_default_threads() && got.key_layout == ATTN_KEYS_INTERLEAVED);
   REFUSED(attn_cache_get_config(cache, NULL), ATTN_INVALID_ARGUMENT, "config is NULL");
   REFUSED(attn_cache_get_usage(cache, NULL), ATTN_INVALID_ARGUMENT, "usage is NULL");
   REFUSED(attn_cache_get_config(NULL, &got), ATTN_INVALID_ARGUMENT, "cache is NULL");
@@ -224,7 +247,8 @@ static void appends(void) {
   r = rows_of(-1, NULL, 1);
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "batch is -1");
   r = rows_of(SEQUENCES + 1, NULL, 1);
-  REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "batch is 5");
+  REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT,
+          "batch is 5; allowed: 0 ... 4, max_sequences");
   r = rows_of(1, NULL, -1);
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "kv_len is -1");
   r = rows_of(1, NULL, 1);
@@ -240,12 +264,14 @@ static void appends(void) {
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "sequences[2] is 0, as is");
   r = rows_of(2, (int32_t[]){0, SEQUENCES}, 1);
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT,
-          "sequences[1] is 4; allowed: 0 ... 3");
+          "sequences[1] is 4; allowed: 0 ... 3, max_sequences - 1");
   r = rows_of(1, (int32_t[]){-1}, 1);
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "sequences[0] is -1");
   r = rows_of(2, NULL, 2);
   r.kv_lens = (int32_t[]){2, 3};
-  REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "kv_lens[1] is 3; allowed: 0 ... 2");
+  REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT,
+          "kv_lens[1] is 3; allowed: 0 ... 2, by kv_len");
+  CHECK(strncmp(attn_last_error(), "kv_lens", 7) == 0); /* a field of the rows themselves */
   r.left_padding = (int32_t[]){-1, 0};
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "left_padding[0] is -1");
   r = rows_of(3, NULL, 6); /* the last of three passes its capacity */
@@ -269,15 +295,25 @@ static void rings(void) {
   c.has_window = true;
   c.window = 4;
   attn_cache *cache = create(&c);
-  CHECK_OK(feed(cache, 0, 3));
-  REFUSED(feed(cache, 0, 2), ATTN_UNSUPPORTED, "sequence 0 has 3 keys and gets 2 at once");
-  REFUSED(feed(cache, 0, INT32_MAX), ATTN_INVALID_ARGUMENT, "2147483647");
+  REFUSED(feed(cache, 0, 5), ATTN_UNSUPPORTED,
+          "sequence 0 has 0 keys and gets 5 at once; allowed: up to 4, until its window of 4 is "
+          "full, then 1");
   CHECK_OK(feed(cache, 0, 1));
+  REFUSED(feed(cache, 0, 4), ATTN_UNSUPPORTED,
+          "sequence 0 has 1 key and gets 4 at once; allowed: up to 3, until its window of 4 is "
+          "full, then 1");
+  CHECK_OK(feed(cache, 0, 2));
+  REFUSED(feed(cache, 0, 2), ATTN_UNSUPPORTED, "allowed: up to 1, until its window of 4 is full");
+  REFUSED(feed(cache, 0, INT32_MAX), ATTN_INVALID_ARGUMENT,
+          "allowed: 2147483647 in all, the most positions that there are");
+  CHECK_OK(feed(cache, 0, 1));
+  REFUSED(feed(cache, 0, 2), ATTN_UNSUPPORTED,
+          "sequence 0 has 4 keys and gets 2 at once; allowed: 1, since its window of 4 is full");
   CHECK_OK(feed(cache, 0, 1));
   attn_params p = ATTN_PARAMS_INIT;
   p.q_len = 2;
   REFUSED(attn_cache_view(cache, 1, NULL, NULL, 0, &p), ATTN_UNSUPPORTED,
-          "q_len of sequence 0 is 2; allowed: 1");
+          "q_len of sequence 0 is 2; allowed: 1, since 1 key left its window of 4");
   p.lengths.q_lens = (int32_t[]){1};
   CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &p));
   p.lengths.q_lens = NULL;
@@ -296,9 +332,11 @@ static void sequences(void) {
   attn_cache_config c = small();
   attn_cache *cache = create(&c);
   CHECK_OK(feed(cache, 0, 3));
-  REFUSED(attn_cache_truncate(cache, 0, 4), ATTN_INVALID_ARGUMENT, "length is 4; allowed: 0 ... 3");
+  REFUSED(attn_cache_truncate(cache, 0, 4), ATTN_INVALID_ARGUMENT,
+          "length is 4; allowed: 0 ... 3, the length that the sequence has");
   REFUSED(attn_cache_truncate(cache, 0, -1), ATTN_INVALID_ARGUMENT, "length is -1");
-  REFUSED(attn_cache_truncate(cache, SEQUENCES, 0), ATTN_INVALID_ARGUMENT, "sequence is 4");
+  REFUSED(attn_cache_truncate(cache, SEQUENCES, 0), ATTN_INVALID_ARGUMENT,
+          "sequence is 4; allowed: 0 ... 3, max_sequences - 1");
   REFUSED(attn_cache_truncate(NULL, 0, 0), ATTN_INVALID_ARGUMENT, "cache is NULL");
   REFUSED(attn_cache_fork(cache, -1, 0), ATTN_INVALID_ARGUMENT, "from is -1");
   REFUSED(attn_cache_fork(cache, 0, SEQUENCES), ATTN_INVALID_ARGUMENT, "to is 4");
@@ -325,13 +363,13 @@ static void out_of_pages(void) {
   CHECK_OK(attn_cache_fork(cache, 0, 1));
   CHECK_OK(attn_cache_fork(cache, 0, 2));
   attn_cache_rows r = rows_of(3, NULL, 1); /* two copies, and the third writes where all are now */
-  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "need 2 pages; 1 are free");
+  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "need 2 pages; free: 1");
   for (int s = 0; s < 3; s++) CHECK_INT(attn_cache_length(cache, s), 6);
   r.batch = 2; /* one copy would do if the third were not there */
-  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "need 2 pages; 1 are free");
+  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "need 2 pages; free: 1");
   CHECK_OK(attn_cache_truncate(cache, 2, 4));
   CHECK_OK(attn_cache_append(cache, &r));
-  REFUSED(feed(cache, 2, 1), ATTN_OUT_OF_MEMORY, "need 1 pages; 0 are free");
+  REFUSED(feed(cache, 2, 1), ATTN_OUT_OF_MEMORY, "need 1 page; free: 0");
   CHECK_OK(attn_cache_reset(cache, 1));
   CHECK_OK(feed(cache, 2, 1));
   attn_cache_destroy(cache);
@@ -370,8 +408,10 @@ static void views(void) {
   CHECK_INT(attn_cache_view_room(cache, 2), 4);
   CHECK_INT(attn_cache_view_room(cache, -1), 0);
   CHECK_INT(attn_cache_view_room(NULL, 1), 0);
-  REFUSED(attn_cache_view(cache, 2, apart, NULL, 8, &p), ATTN_INVALID_ARGUMENT, "room_size is 0");
-  REFUSED(attn_cache_view(cache, 2, apart, room, 3, &p), ATTN_INVALID_ARGUMENT, "room_size is 3");
+  REFUSED(attn_cache_view(cache, 2, apart, NULL, 8, &p), ATTN_INVALID_ARGUMENT,
+          "room is NULL; it must point to 4 elements, as attn_cache_view_room() says");
+  REFUSED(attn_cache_view(cache, 2, apart, room, 3, &p), ATTN_INVALID_ARGUMENT,
+          "room_size is 3; it must be at least 4 elements, as attn_cache_view_room() says");
   CHECK(p.batch == 0 && !p.pages.table && !p.k.data);
   /* What an earlier use left behind must not contradict the view. */
   p.lengths.cu_seqlens_k = p.lengths.left_padding = apart;

@@ -152,8 +152,8 @@ expect 1 "tensor 'none' is missing" run --weights "$params" --input "$case" --he
 expect 1 'name the input with --tensor' run --weights "$params" --input "$params" --heads 4
 expect 1 'the input must be (T,D) or (B,T,D)' run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/bias
 expect 1 "shape \[128,384\]; expected \[128,128\]" run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/kernel
-expect 2 'num_heads is 0' run --weights "$params" --input "$case"
-expect 2 'num_heads is 3; it must divide d_model, 128' run --weights "$params" --input "$case" --heads 3
+expect 2 '--heads is 0; .* form of .* does not tell it' run --weights "$params" --input "$case"
+expect 2 '--heads is 3; it must divide d_model, 128, when no --head-size is given' run --weights "$params" --input "$case" --heads 3
 
 # ---- output that cannot or must not be written ----
 
@@ -179,7 +179,7 @@ fi
 head -c 1000 "$case" >"$work/short.safetensors"
 expect 1 'must ascend within' run "$work/short.safetensors"
 printf 'x' >"$work/tiny"
-expect 1 'has 1 bytes' run "$work/tiny"
+expect 1 'has 1 byte;' run "$work/tiny"
 expect 1 'cannot open .*/none: No such file' run "$work/none"
 expect 1 'it is a directory' run "$work"
 expect 1 "metadata 'form' is missing" run "$work/y"
@@ -206,6 +206,8 @@ edit nnx_d30_h5_T19 '"mask":"causal"' '"mask":"banded"'
 expect 3 'not supported yet: mask' run "$work/edited.safetensors"
 edit nnx_d30_h5_T19 'k_proj.kernel' 'k_prxj.kernel'
 expect 1 "'k_proj/kernel' is missing" run "$work/edited.safetensors"
+edit nnx_d30_h5_T19 '"tol_unit"' '"rotary_x"'
+expect 3 "'rotary_x' belongs to a layer that norms or rotates" run "$work/edited.safetensors"
 edit nnx_d30_h5_T19 '"tol_unit"' '"tol_unix"'
 expect 1 "'tol_unit' is missing" run "$work/edited.safetensors"
 edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '.inen_d128_h4.params'
@@ -267,7 +269,7 @@ expect 1 'cu_seqlens_q\[3\] is -1; allowed: 5 ... 64' run "$work/edited.safetens
 poke core_paged_chunk seq_lens 1 '\377\377\377\377'
 expect 1 'seq_lens\[1\] is -1; allowed is 0 to 80' run "$work/edited.safetensors"
 poke core_paged_chunk seq_lens 3 '\121\000\000\000'
-expect 1 'seq_lens\[3\] is 81; allowed is 0 to 80, what 5 blocks of 16 hold' run "$work/edited.safetensors"
+expect 1 'seq_lens\[3\] is 81; allowed is 0 to 80, the 5 columns of block_table \* block_size 16' run "$work/edited.safetensors"
 poke core_paged_chunk seq_lens 1 '\021\000\000\000' # 17: a second block, which it lacks
 expect 1 'block_table\[1\]\[1\] is -1; allowed is 0 to 10' run "$work/edited.safetensors"
 poke core_paged_chunk block_table 3 '\013\000\000\000'
@@ -293,16 +295,28 @@ expect 2 'threads needs a value' run "$case" --threads
 expect 2 'output needs a value' run "$case" -o
 expect 2 'output is empty' run "$case" -o ''
 expect 2 'json takes no value' run "$case" --json=1
-expect 2 "unknown or ambiguous option '--walk'" run "$case" --walk
+expect 2 "unknown option '--walk' (attn run --help)" run "$case" --walk
+expect 2 "unknown option '--walk'" run "$case" --walk=3
+expect 2 "option '--he' is ambiguous; it may be: --help, --heads, --head-size$" run "$case" --he 3
+expect 2 "option '--l' is ambiguous; it may be: --len, --lens$" plan --l=3
 expect 2 "unknown option '-w'" run "$case" -w
-expect 2 "unknown or ambiguous option '--repeat'" info --repeat 3
+expect 2 "unknown option '--repeat' (attn info --help)" info --repeat 3
 expect 2 'heads does not go with a case' run "$case" --heads 4
 expect 2 'no-causal does not go with a case' run "$case" --no-causal
 expect 2 'weights does not go with a case' run "$case" --weights "$params"
 expect 2 'input is missing' run --weights "$params"
 expect 2 'weights is missing' run --input "$case"
-expect 2 'sse9' run "$case" --isa sse9
-expect 2 'libm' run "$case" --exp libm
+expect 2 "--isa: unknown instruction set 'sse9'; allowed: generic, avx2, avx512, neon" run "$case" --isa sse9
+expect 2 "--exp: unknown exponential 'libm'; allowed: inline, sleef" run "$case" --exp libm
+# What no machine has at once is unsupported, by option and by environment, not unknown.
+for isa in avx2 avx512 neon; do
+  run info --json | sed -n '/isa_supported/,/]/p' | grep -q "\"$isa\"" && continue
+  expect 3 "--isa: .*'$isa'; it \(has\|can run\): generic" run "$case" --isa $isa
+  expect 3 "--isa: .*'$isa'" plan --heads 2 --head-size 8 --len 3 --isa $isa
+  export ATTN_ISA=$isa
+  expect 3 "ATTN_ISA: .*'$isa'" info
+  unset ATTN_ISA
+done
 for variable in ATTN_ISA ATTN_EXP; do
   export $variable=sse9
   expect 2 "$variable.*sse9" run "$case"
@@ -313,10 +327,26 @@ done
 # ---- what succeeds without a case ----
 
 expect 0 'usage: attn run' --help
-expect 0 'usage: attn run' run --help
-expect 0 'usage: attn run' info -h
+for command in run plan info; do
+  expect 0 "^usage: attn $command" $command --help
+  expect 0 "^usage: attn $command" $command -h
+done
+# Each command's own options, all of them, and no other's.
+helped() { "$program" "$1" --help | grep -o '^  \(-., \)*--[a-z-]*' | sed 's/.*--//' | LC_ALL=C sort | tr '\n' ' '; }
+options() { [ "$(helped "$1")" = "$2 " ] || { echo "$1 --help shows: $(helped "$1")"; false; }; }
+check 'options of info' options info 'exp help isa json threads'
+check 'options of plan' options plan \
+  'batch exp head-size heads help isa json kv-heads kv-len len lens no-causal threads'
+check 'options of run' options run \
+  'allow-other exp head-size heads help input isa json kv-heads no-causal output prefix repeat tensor threads weights'
+columns=$(run plan --heads 2 --head-size 8 --len 10 | head -1)
+run plan --help >"$work/help"
+for column in $columns; do check "plan --help does not explain $column" grep -q "^  $column  *[a-z]" "$work/help"; done
 expect 0 '^attn [0-9]*\.[0-9]*\.[0-9]*$' --version
 expect 0 '^threads        3$' info --threads 3
+export OMP_NUM_THREADS=1 # what a call would use
+expect 0 '^threads        1$' info
+unset OMP_NUM_THREADS
 expect 0 '"isa_selected": "generic"' info --json --isa generic
 for key in version cpu isa_compiled isa_supported isa_selected exp sleef threads caches; do
   expect 0 "^  \"$key\": " info --json
@@ -367,7 +397,7 @@ expect 0 '"makespan"' plan --json --threads 3 --heads 2 --head-size 8 --len 10
 expect 2 '--heads is missing' plan --len 3 --head-size 8
 expect 2 '--len is missing' plan --heads 3 --head-size 8
 expect 2 '--head-size is missing' plan --heads 3 --len 8
-expect 2 'q_heads is 3; it must be a multiple of kv_heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
+expect 2 '--heads is 3; it must be a multiple of --kv-heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
 expect 2 "'x' is too much" plan x
 unset ATTN_ISA
 

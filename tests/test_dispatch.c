@@ -87,6 +87,27 @@ static void machines(void) {
   }
 }
 
+/* A name is unknown only when no processor has such a set, whatever this build and this machine lack. */
+static void known_names(void) {
+  static const char *const names[] = {
+#define ATTN_ISA_ROW(name, processors, feature) #name,
+#include "simd/isa.inc"
+#undef ATTN_ISA_ROW
+  };
+  const int count = sizeof(names) / sizeof(names[0]);
+  for (int i = 0; i < count; i++) {
+    check_context("%s, known", names[i]);
+    CHECK(attn_kernels_known(i) && strcmp(attn_kernels_known(i), names[i]) == 0);
+    const attn_status want = attn_isa_supported(names[i]) ? ATTN_OK : ATTN_UNSUPPORTED;
+    CHECK_STATUS(attn_select(names[i], NULL), want);
+    if (want != ATTN_OK) CHECK(strstr(attn_last_error(), names[i]) != NULL);
+  }
+  CHECK(attn_kernels_known(count) == NULL && attn_kernels_known(-1) == NULL);
+  CHECK_STATUS(attn_select("sse9", NULL), ATTN_INVALID_ARGUMENT);
+  for (int i = 0; i < count; i++) CHECK(strstr(attn_last_error(), names[i]) != NULL);
+  CHECK_OK(attn_select(NULL, NULL));
+}
+
 /* What is offered is what this machine has, and what is forced is what runs. */
 static void here(void) {
   unsigned features = attn_cpu_features_here();
@@ -132,6 +153,7 @@ static void here(void) {
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   machines();
+  known_names();
   here();
   return check_done();
 }

@@ -77,5 +77,7 @@ int main(int argc, char **argv) {
     in_child(name, NULL, supported ? honoured : refused);
     if (supported) in_child(name, "sleef", honoured);
   }
+  /* Of another processor. */
+  in_child(attn_isa_tile_sizes("neon", &(attn_tile_sizes){0}) ? "avx2" : "neon", NULL, refused);
   return check_done();
 }

@@ -387,12 +387,77 @@ static void run_case(int64_t number) {
   results_free(&want);
 }
 
+/* ---- the smallest workspace ---- */
+
+enum { BEHIND = 0x5c };
+
+/* Memory of that size that begins a byte behind a boundary, so that aligning it leaves one byte to spare; behind it
+ * a pattern, and then a page that faults. */
+static guarded barely(size_t size, char **workspace) {
+  const guarded g = guard_alloc(size + 63 - size % 64, GUARD_AFTER);
+  *workspace = g.data;
+  CHECK_INT((uintptr_t)*workspace % 64, 1);
+  memset(*workspace, BEHIND, g.size);
+  memset(*workspace, 0xff, size); /* NaN: nothing may be expected in it */
+  return g;
+}
+
+static void untouched_behind(guarded *g, const char *workspace, size_t size) {
+  for (size_t i = size; i < g->size; i++) CHECK_INT(workspace[i], BEHIND);
+  guard_free(g);
+}
+
+/* A single tile of queries, whose first key lies inside a block: as forward and as plan. */
+static void single_tile(int64_t value_size, bool padded) {
+  enum { ROWS = 20, KEYS = 300, SIZE = 64 };
+  const int32_t first = 127;
+  problem p = problem_random((shape){1, 1, 1, ROWS, KEYS, SIZE, value_size}, 9100);
+  attn_params *a = &p.params;
+  char *workspace;
+  check_context("a workspace with a byte to spare, values of %lld, %s", (long long)value_size,
+                padded ? "left padding" : "the first keys gone");
+  if (padded) a->lengths.left_padding = &first;
+  if (!padded) a->lengths.kv_starts = &first;
+  problem_run_threads(&p, 1);
+  float *want = copy_floats(p.o, p.o_count);
+
+  CHECK_OK(attn_workspace_size(a, &a->workspace_size));
+  guarded g = barely(a->workspace_size, &workspace);
+  a->workspace = workspace;
+  problem_run(&p);
+  CHECK_BITS(p.o, want, p.o_count);
+  untouched_behind(&g, workspace, a->workspace_size);
+
+  attn_plan *plan = NULL;
+  CHECK_OK(attn_plan_create(a, &plan));
+  const size_t size = attn_plan_workspace_size(plan);
+  g = barely(size, &workspace);
+  canary_fill(p.o, p.o_count);
+  for (int64_t i = 0; i < attn_plan_task_count(plan); i++) {
+    CHECK_OK(attn_plan_run_task(plan, i, workspace, size));
+  }
+  CHECK_BITS(p.o, want, p.o_count);
+  untouched_behind(&g, workspace, size);
+  attn_plan_destroy(plan);
+  free(want);
+  problem_free(&p);
+}
+
+static void single_tiles(void) {
+  static const int64_t value_sizes[] = {1, 7, 16, 17, 48, 64, 100, 128, 200};
+  for (size_t i = 0; i < sizeof(value_sizes) / sizeof(value_sizes[0]); i++) {
+    single_tile(value_sizes[i], false);
+    single_tile(value_sizes[i], true);
+  }
+}
+
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   int64_t first = argc > 1 ? atoll(argv[1]) : 0, count = argc > 2 ? atoll(argv[2]) : 1;
   if (argc == 1) count = check_brief() ? 40 : check_full() ? 500 : 120;
   printf("seed %llu, cases %lld ... %lld\n", (unsigned long long)seed, (long long)first,
          (long long)(first + count - 1));
+  if (argc == 1) single_tiles();
   for (int64_t number = first; number < first + count; number++) run_case(number);
   return check_done();
 }

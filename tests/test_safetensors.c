@@ -104,10 +104,10 @@ static const header_case header_cases[] = {
     {SHAPED("BF16", "[3]", "[0,6]"), 6, NULL},
     {SHAPED("BF16", "[3]", "[0,12]"), 12, "BF16 [3] needs 6 bytes; data_offsets give it 12"},
     /* coverage */
-    {SHAPED("F32", "[1]", "[0,4]"), 8, "last 4 bytes of the file belong to no tensor"},
-    {SHAPED("F32", "[1]", "[4,8]"), 8, "4 bytes before the data of tensor 'w' belong to no tensor"},
+    {SHAPED("F32", "[1]", "[0,4]"), 8, "4 bytes of no tensor at the end of the file"},
+    {SHAPED("F32", "[1]", "[4,8]"), 8, "4 bytes of no tensor before the data of tensor 'w'"},
     {SHAPED("F32", "[2]", "[0,8]"), 4, "must ascend within the 4 bytes"},
-    {"{}", 1, "last 1 bytes of the file belong to no tensor"},
+    {"{}", 1, "1 byte of no tensor at the end of the file"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
      12, "data of tensor 'b' overlaps that of 'a'"},
@@ -116,7 +116,7 @@ static const header_case header_cases[] = {
      4, "overlaps"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
-     12, "4 bytes before the data of tensor 'b'"},
+     12, "4 bytes of no tensor before the data of tensor 'b'"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}}",
      8, "overlaps"},

@@ -131,7 +131,8 @@ static void test_write_arguments(void) {
   write_refused("too many elements", scratch_path(), &bad, 1, NULL, 0, invalid, "2^63 bytes");
   bad = good;
   bad.dtype = (attn_dtype)13;
-  write_refused("no dtype", scratch_path(), &bad, 1, NULL, 0, invalid, "dtype 13");
+  write_refused("no dtype", scratch_path(), &bad, 1, NULL, 0, invalid,
+                "dtype is 13; allowed: ATTN_F32 (0) ... ATTN_BOOL (12)");
   bad = good;
   bad.data = NULL;
   write_refused("no data", scratch_path(), &bad, 1, NULL, 0, invalid, "data is NULL");
@@ -142,9 +143,12 @@ static void test_write_arguments(void) {
   write_refused("metadata not UTF-8", scratch_path(), &good, 1, latin, 1, invalid, "not UTF-8");
   write_refused("to NULL", NULL, &good, 1, NULL, 0, invalid, "path is NULL");
   write_refused("to an empty path", "", &good, 1, NULL, 0, invalid, "path is empty");
-  write_refused("-1 tensors", scratch_path(), &good, -1, NULL, 0, invalid, "-1 tensors");
-  write_refused("tensors at NULL", scratch_path(), NULL, 1, NULL, 0, invalid, "1 tensors");
-  write_refused("metadata at NULL", scratch_path(), &good, 1, NULL, 1, invalid, "1 metadata pairs");
+  write_refused("-1 tensors", scratch_path(), &good, -1, NULL, 0, invalid,
+                "count is -1; it must be >= 0");
+  write_refused("tensors at NULL", scratch_path(), NULL, 1, NULL, 0, invalid,
+                "tensors is NULL; allowed only where count is 0, here 1");
+  write_refused("metadata at NULL", scratch_path(), &good, 1, NULL, 1, invalid,
+                "metadata is NULL; allowed only where metadata_count is 0, here 1");
   CHECK(access(scratch_path(), F_OK) != 0);
 }
 

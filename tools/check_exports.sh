@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 library=$1/libattn.so
 
-declared=$(cat include/attn/*.h | tr '\n' ' ' | grep -oE 'ATTN_API [^(;]*\(' |
+declared=$(grep -hv '^ *#' include/attn/*.h | tr '\n' ' ' | grep -oE 'ATTN_API [^(;]*\(' |
   grep -oE 'attn_[a-z0-9_]+\($' | tr -d '(' | sort -u)
 exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | sort -u)
 [ -n "$declared" ] || { echo "no declarations found in include/attn" >&2; exit 1; }

@@ -15,7 +15,8 @@
  *  - Strides are in elements, not bytes, and 64 bits wide. Lengths and counts are at most 2^31 - 1.
  *  - Structs that begin with `struct_size` grow at their end only, by fields without which everything is
  *    as before. An older, shorter struct is read as far as it goes; a newer, longer one is
- *    refused when it asks for something unknown. Initialise them with their _INIT macro: padding counts.
+ *    refused when a byte that this version does not know is not 0. Initialise them with their _INIT macro, not field by
+ *    field: bytes that are padding today may be a field tomorrow, and the macro sets them to 0, too.
  */
 #ifndef ATTN_ATTN_H
 #define ATTN_ATTN_H
@@ -31,6 +32,14 @@
 #endif
 
 #ifdef __cplusplus
+/* The _INIT macros of C++, which had no designated initialisers before 2020, and warns of fields that they leave out.
+ * Static, since files of one program may be compiled with structs of different versions. */
+template <class Struct> static inline Struct attn_sized_() {
+  Struct s = Struct();
+  s.struct_size = sizeof(s);
+  return s;
+}
+
 extern "C" {
 #endif
 
@@ -122,8 +131,8 @@ ATTN_API bool attn_isa_tile_sizes(const char *isa, attn_tile_sizes *sizes);
 /** Forces the instruction set and exp provider for calls and layers that begin after it returns,
  *  process-wide; NULL for either means what the environment, or else the machine, chooses.
  *  Calls already running, and layers and plans already created, keep what they began with.
- *  @return ATTN_UNSUPPORTED (nothing changed) when the machine or build lacks it,
- *          ATTN_INVALID_ARGUMENT when the name is unknown. */
+ *  @return ATTN_UNSUPPORTED (nothing changed) when this machine or this build lacks it, also a set of another
+ *          processor ("neon" on x86-64); ATTN_INVALID_ARGUMENT when no processor has a set of that name. */
 ATTN_API attn_status attn_select(const char *isa, const char *exp);
 
 /* ---- context ------------------------------------------------------------------------------- */
@@ -189,8 +198,10 @@ typedef struct attn_keep_mask {
  *  notice. The mask is a pure function of (seed, offset, batch, query head, absolute query
  *  position i + kv_len - q_len, key), drawn by Philox4x32-10 (Salmon et al., SC'11). */
 typedef struct attn_dropout {
-  double rate;         /**< 0 <= rate <= 1; 0 is no dropout, 1 gives zeros */
-  bool deterministic;  /**< true: no dropout whatever the rate. Default true */
+  /** 0 <= rate <= 1; 0 is no dropout, 1 gives zeros. Checked also where `deterministic` makes no use of it, so that a
+   *  wrong one shows in the first call, not in the first that drops. */
+  double rate;
+  bool deterministic;  /**< true: no dropout, as if the rate were 0. Default true */
   uint64_t seed;       /**< all 64 bits count */
   uint64_t offset;     /**< another mask for every value, as one would number steps and layers */
   attn_keep_mask keep; /**< overrides the generator */
@@ -259,8 +270,11 @@ typedef enum attn_key_layout {
  *                                           Gimelshein 2018; tiled: Dao et al. 2022)
  *
  *  summed over the keys that query i sees: all of them, or with `causal` those with
- *  j <= i + kv_len - q_len (bottom-right alignment, for every pair of lengths). A query that sees
- *  no key gets o = 0 and lse = -inf. Keys not seen change no bit of a row, whatever they hold.
+ *  j <= i + kv_len - q_len (bottom-right alignment, for every pair of lengths): the last query sees the last key.
+ *  With `lengths` that holds for each sequence by itself: i and j count from its own first row and first key behind
+ *  the padding, q_len is its number of rows (q_lens, or what cu_seqlens_q gives it), and kv_len that of
+ *  its keys (kv_lens, or what cu_seqlens_k gives it, without the padding), with those that kv_starts says are gone.
+ *  A query that sees no key gets o = 0 and lse = -inf. Keys not seen change no bit of a row, whatever they hold.
  *  Query head h reads kv head h / (q_heads / kv_heads).
  *
  *  NaN and Inf in visible data follow IEEE 754 and touch only the rows that see them;
@@ -311,10 +325,20 @@ typedef struct attn_params {
   attn_key_layout key_layout;
 } attn_params;
 
+#ifdef __cplusplus
+static inline attn_params attn_params_init_() {
+  attn_params p = attn_sized_<attn_params>();
+  p.causal = true;
+  p.dropout.deterministic = true;
+  return p;
+}
+#define ATTN_PARAMS_INIT attn_params_init_()
+#else
 #define ATTN_PARAMS_INIT                                                                           \
   {                                                                                                \
     .struct_size = sizeof(attn_params), .causal = true, .dropout = {.deterministic = true }        \
   }
+#endif
 
 /** Runs one attention problem, on OpenMP threads where that pays. Inside an active OpenMP parallel
  *  region, and in a child process forked after the library was loaded, it runs on the calling
@@ -333,18 +357,22 @@ ATTN_API attn_status attn_workspace_size(const attn_params *params, size_t *byte
 
 /** One problem cut into tasks. attn_forward() is a plan whose tasks OpenMP runs.
  *
- *  A plan is run by one team at a time: every task once, in any order, by any threads at once, each with a
- *  workspace of its own. Then the outputs are complete and the plan may be run again (with o in the
- *  place of q it would read its own output). A run that was given up leaves the outputs undefined; attn_plan_reset()
- *  comes before the next. */
+ *  A run is every task exactly once, in any order, by any number of threads at once, also more or fewer than the plan
+ *  was cut for: the bits are the same, only the load is less even. Each of them needs a workspace of its own. When the
+ *  last task has returned, the outputs are complete and the plan may be run again (with o in the
+ *  place of q it would read its own output).
+ *
+ *  Tasks of a run may share intermediate results, and the last one to end joins them. So a task that runs twice in one
+ *  run, or a next run that begins before the last task has returned, leaves the outputs undefined, also those
+ *  of later runs, as does a run that was given up; until attn_plan_reset(), after which a run is as the first. */
 typedef struct attn_plan attn_plan;
 
 /** The plan copies `params`, not the arrays, which must stay until the last task has run.
- *  `num_threads` tells for how many runners to cut; `workspace` and `cancel` are not used. */
+ *  `num_threads` tells for how many runners to cut, not how many may run it; `workspace` and `cancel` are not used. */
 ATTN_API attn_status attn_plan_create(const attn_params *params, attn_plan **plan);
 /** NULL is fine. */
 ATTN_API void attn_plan_destroy(attn_plan *plan);
-/** Forgets a run that was given up. No task may be running. */
+/** Forgets a run that was given up, or in which a task ran twice. No task may be running. */
 ATTN_API void attn_plan_reset(attn_plan *plan);
 
 /** How many tasks there are: 0 when there is nothing to do. */
@@ -357,8 +385,9 @@ ATTN_API double attn_plan_task_cost(const attn_plan *plan, int64_t i);
 /** Bytes of scratch memory, of any alignment, that each runner needs. */
 ATTN_API size_t attn_plan_workspace_size(const attn_plan *plan);
 
-/** Runs task i.
- *  @return ATTN_INVALID_ARGUMENT when i is out of range or the workspace too small. */
+/** Runs task i, on the calling thread.
+ *  @return ATTN_INVALID_ARGUMENT when i is out of range, or the workspace is NULL or smaller than
+ *          attn_plan_workspace_size() says; the task has then not run, and may still be. */
 ATTN_API attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace,
                                         size_t workspace_size);
 

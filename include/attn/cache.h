@@ -75,7 +75,11 @@ typedef struct attn_cache_config {
   attn_key_layout key_layout;
 } attn_cache_config;
 
+#ifdef __cplusplus
+#define ATTN_CACHE_CONFIG_INIT attn_sized_<attn_cache_config>()
+#else
 #define ATTN_CACHE_CONFIG_INIT {.struct_size = sizeof(attn_cache_config)}
+#endif
 
 /** Bytes of memory of a cache of this shape. Its handle, some hundred bytes, is the library's in any case. */
 ATTN_API attn_status attn_cache_bytes(const attn_cache_config *config, size_t *bytes);
@@ -105,7 +109,11 @@ typedef struct attn_cache_rows {
   int32_t num_threads;
 } attn_cache_rows;
 
+#ifdef __cplusplus
+#define ATTN_CACHE_ROWS_INIT attn_sized_<attn_cache_rows>()
+#else
 #define ATTN_CACHE_ROWS_INIT {.struct_size = sizeof(attn_cache_rows)}
+#endif
 
 /** Copies the rows behind the keys that the sequences have. All is checked first; a call that fails has
  *  changed nothing.
@@ -141,11 +149,17 @@ typedef struct attn_cache_usage {
   int64_t pages_in_use; /**< the others are free */
 } attn_cache_usage;
 
+#ifdef __cplusplus
+#define ATTN_CACHE_USAGE_INIT attn_sized_<attn_cache_usage>()
+#else
 #define ATTN_CACHE_USAGE_INIT {.struct_size = sizeof(attn_cache_usage)}
+#endif
 
 ATTN_API attn_status attn_cache_get_usage(const attn_cache *cache, attn_cache_usage *usage);
 
-/** What the cache was created with, every optional value resolved. */
+/** What the cache was created with, every optional value resolved, and 0 in fields that were not looked at: those of
+ *  pages and window where it has none, memory_size where the memory is the library's. As much of it as
+ *  config->struct_size has room for, so initialise it first. */
 ATTN_API attn_status attn_cache_get_config(const attn_cache *cache, attn_cache_config *config);
 
 /** Writes into `params` where the keys of `batch` sequences are: batch, kv_heads, kv_len, k, v, pages, key_layout,

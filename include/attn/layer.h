@@ -38,7 +38,16 @@ typedef struct attn_layer_config {
   float scale;           /**< -1e38 ... 1e38 */
 } attn_layer_config;
 
+#ifdef __cplusplus
+static inline attn_layer_config attn_layer_config_init_() {
+  attn_layer_config c = attn_sized_<attn_layer_config>();
+  c.causal = true;
+  return c;
+}
+#define ATTN_LAYER_CONFIG_INIT attn_layer_config_init_()
+#else
 #define ATTN_LAYER_CONFIG_INIT {.struct_size = sizeof(attn_layer_config), .causal = true}
+#endif
 
 /** One weight matrix as an array in memory, element (in, out) at
  *  data[in * in_stride + out * out_stride]: (in,out) row-major has strides (out, 1), PyTorch's
@@ -61,7 +70,11 @@ typedef struct attn_layer_weights {
   attn_weight out; /**< (Nq, d_model) */
 } attn_layer_weights;
 
+#ifdef __cplusplus
+#define ATTN_LAYER_WEIGHTS_INIT attn_sized_<attn_layer_weights>()
+#else
 #define ATTN_LAYER_WEIGHTS_INIT {.struct_size = sizeof(attn_layer_weights)}
+#endif
 
 /** Packs the weights for the instruction set in use now; the layer keeps that set.
  *  @return ATTN_INVALID_ARGUMENT, ATTN_UNSUPPORTED or ATTN_OUT_OF_MEMORY. */
@@ -120,10 +133,20 @@ typedef struct attn_layer_params {
   void *cancel_user;
 } attn_layer_params;
 
+#ifdef __cplusplus
+static inline attn_layer_params attn_layer_params_init_() {
+  attn_layer_params p = attn_sized_<attn_layer_params>();
+  p.batch = 1;
+  p.dropout.deterministic = true;
+  return p;
+}
+#define ATTN_LAYER_PARAMS_INIT attn_layer_params_init_()
+#else
 #define ATTN_LAYER_PARAMS_INIT                                                                     \
   {                                                                                                \
     .struct_size = sizeof(attn_layer_params), .batch = 1, .dropout = {.deterministic = true }      \
   }
+#endif
 
 /** @return ATTN_INVALID_ARGUMENT, ATTN_UNSUPPORTED, ATTN_OUT_OF_MEMORY or ATTN_CANCELLED. */
 ATTN_API attn_status attn_layer_forward(attn_context *context, const attn_layer *layer,

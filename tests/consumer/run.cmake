@@ -1,6 +1,6 @@
 # cmake -D BUILD=<build directory> -D SOURCE=<tests/consumer> -D WORK=<scratch> -P run.cmake
 # Installs what is built there into WORK/prefix, and builds and runs the consumer against it, found by
-# the CMake package and by pkg-config.
+# the CMake package and by pkg-config, from C and C++.
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE failed)
   if(failed)
@@ -10,8 +10,13 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+# A sanitizer of another compiler than C++ has would not link.
+set(cxx ON)
+if(FLAGS MATCHES "-fsanitize")
+  set(cxx OFF)
+endif()
 run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
-    -D CMAKE_C_COMPILER=${COMPILER} "-DCMAKE_C_FLAGS=${FLAGS}")
+    -D CMAKE_C_COMPILER=${COMPILER} "-DCMAKE_C_FLAGS=${FLAGS}" -D CONSUMER_CXX=${cxx})
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 
@@ -22,6 +27,10 @@ if(NOT pc)
 endif()
 get_filename_component(pc_dir ${pc} DIRECTORY)
 set(ENV{PKG_CONFIG_PATH} ${pc_dir})
+if(SHARED)
+  # What libattn itself is linked to is not the user's business: no other file of pkg-config is needed.
+  set(ENV{PKG_CONFIG_LIBDIR} ${pc_dir})
+endif()
 execute_process(COMMAND ${PKG_CONFIG} --cflags --libs attn OUTPUT_VARIABLE flags
                 OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
 if(failed)
