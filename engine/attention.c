@@ -334,7 +334,7 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
   if (status) return status;
   const size_t cuts = cuts_bytes(&problem);
   attn_plan *made = malloc(sizeof(*made));
-  void *room = cuts ? aligned_alloc(ATTN_ALIGNMENT, cuts) : NULL;
+  void *room = cuts ? attn_allocate(cuts) : NULL;
   if (!made || (cuts && !room)) {
     free(made);
     free(room);
@@ -344,7 +344,7 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
   plan_init(made, kernels, problem.params.num_threads, room);
   const size_t shared = shared_bytes(made);
   void *memory = NULL;
-  if (shared > 0 && !(memory = aligned_alloc(ATTN_ALIGNMENT, attn_align(shared)))) {
+  if (shared > 0 && !(memory = attn_allocate(shared))) {
     free(room);
     free(made);
     return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for the %zu bytes of a plan's states", shared);

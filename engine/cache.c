@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { SMALL_PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { SMALL_PAGE = 4096 };
 
 int32_t attn_cache_threads(int64_t floats, int32_t most) {
   const int64_t worth = 16; /* a float moved takes as long as so many multiply-adds */
@@ -208,14 +208,15 @@ attn_status attn_cache_bytes(const attn_cache_config *config, size_t *bytes) {
 static void touch(void *user, int64_t piece, int32_t runner) {
   (void)runner;
   const attn_cache *cache = user;
-  const size_t begin = (size_t)piece * HUGE_PAGE, left = cache->bytes - begin;
+  const size_t begin = (size_t)piece * ATTN_HUGE_PAGE, left = cache->bytes - begin;
   volatile char *memory = (char *)cache->k + begin;
-  for (size_t i = 0; i < (left < HUGE_PAGE ? left : HUGE_PAGE); i += SMALL_PAGE) memory[i] = 0;
+  for (size_t i = 0; i < (left < ATTN_HUGE_PAGE ? left : ATTN_HUGE_PAGE); i += SMALL_PAGE)
+    memory[i] = 0;
 }
 
 /* From the system, beginning where a huge page may. */
 static char *map_memory(attn_cache *cache) {
-  const size_t align = cache->bytes >= HUGE_PAGE ? HUGE_PAGE : ATTN_ALIGNMENT;
+  const size_t align = cache->bytes >= ATTN_HUGE_PAGE ? ATTN_HUGE_PAGE : ATTN_ALIGNMENT;
   cache->map_bytes = cache->bytes + align;
   cache->map =
       mmap(NULL, cache->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -224,7 +225,7 @@ static char *map_memory(attn_cache *cache) {
     return NULL;
   }
   char *memory = (char *)cache->map + -(uintptr_t)cache->map % align;
-  if (align == HUGE_PAGE) madvise(memory, cache->bytes, MADV_HUGEPAGE); /* does no harm to fail */
+  if (align == ATTN_HUGE_PAGE) attn_ask_huge_pages(memory, cache->bytes);
   return memory;
 }
 
@@ -244,8 +245,8 @@ static attn_status find_memory(attn_cache *cache) {
   /* Where memory is near one node, the thread that first touches a page decides which. */
   const int32_t threads =
       attn_cache_threads((int64_t)(cache->bytes / sizeof(float)), c->num_threads);
-  return attn_run_tasks(threads, (int64_t)((cache->bytes + HUGE_PAGE - 1) / HUGE_PAGE), touch,
-                        cache, NULL, NULL);
+  return attn_run_tasks(threads, (int64_t)((cache->bytes + ATTN_HUGE_PAGE - 1) / ATTN_HUGE_PAGE),
+                        touch, cache, NULL, NULL);
 }
 
 static void make_empty(attn_cache *cache) {

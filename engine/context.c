@@ -71,7 +71,7 @@ void *attn_scratch_acquire(attn_context *context, size_t bytes) {
   }
   if (bytes > SIZE_MAX / 2) return NULL;
   bytes = round_up(bytes);
-  block *fresh = aligned_alloc(ATTN_ALIGNMENT, bytes + sizeof(block));
+  block *fresh = attn_allocate(bytes + sizeof(block));
   if (!fresh) return NULL;
   fresh->bytes = bytes;
   return fresh + 1;

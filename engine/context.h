@@ -5,17 +5,13 @@
 #ifndef ATTN_ENGINE_CONTEXT_H
 #define ATTN_ENGINE_CONTEXT_H
 
-#include <attn/attn.h>
+#include "memory.h"
 
-enum { ATTN_ALIGNMENT = 64 };
+#include <attn/attn.h>
 
 /* `bytes` of scratch memory on a 64-byte boundary, contents undefined; NULL when there is none.
  * To be released to the same context (NULL: the default one). */
 void *attn_scratch_acquire(attn_context *context, size_t bytes);
 void attn_scratch_release(attn_context *context, void *scratch);
-
-static inline size_t attn_align(size_t bytes) {
-  return (bytes + ATTN_ALIGNMENT - 1) & ~(size_t)(ATTN_ALIGNMENT - 1);
-}
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "linear.h"
 
-#include "context.h"
+#include "memory.h"
 #include "status.h"
 #include "threads.h"
 
@@ -14,10 +14,9 @@
 static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static float *alloc_zero(size_t floats) {
-  if (floats > (SIZE_MAX - ATTN_ALIGNMENT) / sizeof(float)) return NULL;
-  const size_t bytes = attn_align(floats * sizeof(float));
-  float *p = aligned_alloc(ATTN_ALIGNMENT, bytes);
-  if (p) memset(p, 0, bytes);
+  if (floats > SIZE_MAX / sizeof(float)) return NULL;
+  float *p = attn_allocate(floats * sizeof(float));
+  if (p) memset(p, 0, floats * sizeof(float));
   return p;
 }
 
