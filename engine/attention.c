@@ -232,7 +232,7 @@ static attn_status acquire_cuts(attn_context *context, const attn_problem *probl
 }
 
 /* What a call of `threads` needs wherever it is made. */
-static attn_status workspace_bytes(attn_problem *problem, const attn_kernels *kernels,
+static attn_status workspace_bytes(const attn_problem *problem, const attn_kernels *kernels,
                                    int32_t threads, size_t *bytes) {
   attn_plan plan = {.problem = *problem};
   void *cuts;
@@ -267,7 +267,7 @@ static attn_status forward_run(attn_plan *plan, char *memory) {
 }
 
 /* What is asked for is what attn_workspace_size() says, though this call might do with less. */
-static attn_status refuse_workspace(attn_problem *problem, const attn_kernels *kernels,
+static attn_status refuse_workspace(const attn_problem *problem, const attn_kernels *kernels,
                                     int32_t threads) {
   const attn_params *p = &problem->params;
   size_t bytes;
@@ -282,7 +282,7 @@ static attn_status forward_inside(attn_plan *plan, const attn_kernels *kernels, 
   const attn_params *p = &plan->problem.params;
   char *memory = (char *)attn_align((size_t)(uintptr_t)p->workspace);
   const size_t cuts = cuts_bytes(&plan->problem);
-  const int32_t most = p->num_threads;
+  const int32_t most = p->num_threads; /* what was asked for; the plan keeps what is used */
   bool fits = p->workspace_size >= cuts + ATTN_ALIGNMENT;
   if (fits) {
     plan_init(plan, kernels, threads, memory);
@@ -337,7 +337,7 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
   void *room = cuts ? attn_allocate(cuts) : NULL;
   if (!made || (cuts && !room)) {
     free(made);
-    free(room);
+    attn_release(room, cuts);
     return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a plan");
   }
   made->problem = problem;
@@ -345,7 +345,7 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
   const size_t shared = shared_bytes(made);
   void *memory = NULL;
   if (shared > 0 && !(memory = attn_allocate(shared))) {
-    free(room);
+    attn_release(room, cuts);
     free(made);
     return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for the %zu bytes of a plan's states", shared);
   }
@@ -356,8 +356,8 @@ attn_status attn_plan_create(const attn_params *params, attn_plan **plan) {
 
 void attn_plan_destroy(attn_plan *plan) {
   if (!plan) return;
-  free(plan->schedule.cuts);
-  free(plan->states);
+  attn_release(plan->schedule.cuts, cuts_bytes(&plan->problem));
+  attn_release(plan->states, shared_bytes(plan));
   free(plan);
 }
 

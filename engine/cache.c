@@ -5,7 +5,7 @@
 
 #include "cache.h"
 
-#include "context.h"
+#include "memory.h"
 #include "problem.h"
 #include "status.h"
 #include "threads.h"
@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 enum { SMALL_PAGE = 4096 };
 
@@ -214,21 +213,6 @@ static void touch(void *user, int64_t piece, int32_t runner) {
     memory[i] = 0;
 }
 
-/* From the system, beginning where a huge page may. */
-static char *map_memory(attn_cache *cache) {
-  const size_t align = cache->bytes >= ATTN_HUGE_PAGE ? ATTN_HUGE_PAGE : ATTN_ALIGNMENT;
-  cache->map_bytes = cache->bytes + align;
-  cache->map =
-      mmap(NULL, cache->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (cache->map == MAP_FAILED) {
-    cache->map = NULL;
-    return NULL;
-  }
-  char *memory = (char *)cache->map + -(uintptr_t)cache->map % align;
-  if (align == ATTN_HUGE_PAGE) attn_ask_huge_pages(memory, cache->bytes);
-  return memory;
-}
-
 static attn_status find_memory(attn_cache *cache) {
   const attn_cache_config *c = &cache->config;
   char *memory = c->memory;
@@ -236,12 +220,12 @@ static attn_status find_memory(attn_cache *cache) {
     return attn_fail_memory("memory", memory, c->memory_size, cache->bytes, "bytes",
                             "attn_cache_bytes");
   }
-  if (!memory) memory = map_memory(cache);
+  if (!memory) memory = cache->own = attn_allocate(cache->bytes);
   if (!memory) {
     return attn_fail(ATTN_OUT_OF_MEMORY, "no memory for a cache of %zu bytes", cache->bytes);
   }
   const attn_status status = lay_out(cache, memory);
-  if (status || !cache->map) return status;
+  if (status || !cache->own) return status;
   /* Where memory is near one node, the thread that first touches a page decides which. */
   const int32_t threads =
       attn_cache_threads((int64_t)(cache->bytes / sizeof(float)), c->num_threads);
@@ -282,7 +266,7 @@ attn_status attn_cache_create(const attn_cache_config *config, attn_cache **cach
 
 void attn_cache_destroy(attn_cache *cache) {
   if (!cache) return;
-  if (cache->map) munmap(cache->map, cache->map_bytes);
+  attn_release(cache->own, cache->bytes);
   free(cache);
 }
 

@@ -28,8 +28,7 @@ struct attn_cache {
   int32_t *free;    /* numbers of the pages that nobody holds, a stack */
   int64_t num_free;
 
-  void *map; /* the library's own memory; NULL: the caller's */
-  size_t map_bytes;
+  void *own; /* the library's memory; NULL: the caller's */
 };
 
 /* Threads for moving so many floats. */

@@ -47,6 +47,10 @@ static block *take(attn_context *c, size_t bytes) {
   return found;
 }
 
+static void give_back(block *b) {
+  if (b) attn_release(b, b->bytes + sizeof(block));
+}
+
 /* Takes the largest idle block off the list: the nearest to what is missing, and not large enough. */
 static block *take_largest(attn_context *c) {
   size_t most = 0;
@@ -67,13 +71,13 @@ void *attn_scratch_acquire(attn_context *context, size_t bytes) {
     block *found = take(c, bytes), *small = found ? NULL : take_largest(c);
     unlock(c);
     if (found) return found + 1;
-    free(small);
+    give_back(small);
   }
-  if (bytes > SIZE_MAX / 2) return NULL;
-  bytes = round_up(bytes);
-  block *fresh = attn_allocate(bytes + sizeof(block));
+  if (bytes > SIZE_MAX / 4) return NULL;
+  bytes = round_up(bytes + sizeof(block));
+  block *fresh = attn_allocate(bytes);
   if (!fresh) return NULL;
-  fresh->bytes = bytes;
+  fresh->bytes = bytes - sizeof(block);
   return fresh + 1;
 }
 
@@ -82,7 +86,7 @@ void attn_scratch_release(attn_context *context, void *scratch) {
   if (!scratch) return;
   block *b = (block *)scratch - 1;
   if (!try_lock(c)) {
-    free(b);
+    give_back(b);
     return;
   }
   b->next = c->idle;
@@ -104,7 +108,7 @@ attn_status attn_context_create(attn_context **context) {
 void attn_context_trim(attn_context *context) {
   attn_context *c = context ? context : &default_context;
   if (!try_lock(c)) return;
-  for (block *b; (b = take_largest(c)) != NULL;) free(b);
+  for (block *b; (b = take_largest(c)) != NULL;) give_back(b);
   unlock(c);
 }
 

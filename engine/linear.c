@@ -34,8 +34,10 @@ attn_status attn_linear_init(attn_linear *l, const attn_kernels *kernels, int64_
 }
 
 void attn_linear_free(attn_linear *l) {
-  free(l->w);
-  free(l->bias);
+  if (!l->w) return; /* never initialised */
+  const size_t columns = padded_columns(l);
+  attn_release(l->w, (size_t)l->depth * columns * sizeof(float));
+  attn_release(l->bias, columns * sizeof(float));
 }
 
 attn_status attn_linear_pack(attn_linear *l, const attn_weight *weight, int64_t first,

@@ -16,12 +16,12 @@ static inline size_t attn_align(size_t bytes) {
   return (bytes + ATTN_ALIGNMENT - 1) & ~(size_t)(ATTN_ALIGNMENT - 1);
 }
 
-/* `bytes`, contents undefined; NULL when there is none. To be released by free(). From a huge page on it begins
- * and ends on a boundary of those, and the system is asked for them: packed weights that are read from memory come
- * 1.1 to 1.2 times as fast (1 to 8 rows of 1024 -> 4 x 1024, Zen 3), a layer of 1024 x 768 takes 1-2 % less. */
+/* `bytes`, contents undefined; NULL when there is none. From a huge page on the memory is the system's own, beginning on a
+ * boundary of those, and they are asked for where they fit as a whole; what of them is granted takes memory when first
+ * touched, and belongs to the node of the thread that does. docs/performance.md says what it brings. */
 void *attn_allocate(size_t bytes);
 
-/* Asks for huge pages; what the system does not grant is as before. */
-void attn_ask_huge_pages(void *memory, size_t bytes);
+/* NULL is fine; `bytes` as allocated. */
+void attn_release(void *memory, size_t bytes);
 
 #endif

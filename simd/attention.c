@@ -64,7 +64,7 @@ static void chunk_step(work *w, int64_t chunk) {
     PHASE_BEGIN(ticks);
     key_block block = block_begin(task, &w->packed, key, clamp(c.begin - key, 0, ATTN_KEY_BLOCK),
                                   clamp(c.end - key, 0, ATTN_KEY_BLOCK));
-    w->ahead.key = key + block.keys;
+    w->upcoming.key = key + block.keys;
     PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
     for (int64_t i = first; i < w->tiles; i++) {
       block_step(w, &w->tile[i], &block, key == c.block);
@@ -266,19 +266,6 @@ static void band_begin(work *w, int64_t lane, int64_t lanes) {
   w->reach = (int64_t)w->tile[w->tiles - 1].limit[V_TILE - 1] + 1;
 }
 
-/* Outputs of the band; queries of the task's next one, or what follows the task. */
-static void band_ahead(work *w, int64_t lane, int64_t lanes) {
-  const attn_attention_task *task = w->task;
-  w->ahead = (ahead){.output = lane, .outputs = task->state ? lane : lane + lanes};
-  if (lane == task->lane) {
-    ahead_of_task(&w->ahead, task->next);
-    return;
-  }
-  w->ahead.next = task;
-  w->ahead.next_lanes = lane;
-  w->ahead.next_lane = clamp(lane - NEXT_ROWS, task->lane, lane);
-}
-
 /* Ends with one state, also for a tile that saw no key. */
 static float *tile_finish(const work *w, tile *t) {
   float *state = tree_finish(&t->chunks, state_merge, w);
@@ -314,7 +301,7 @@ static void tiles_attention(const attn_kernels *kernels, const attn_attention_ta
   for (int64_t left = task->lanes, n; left > 0; left -= n) {
     n = left < l.band * V_TILE ? left : l.band * V_TILE;
     band_begin(w, task->lane + left - n, n);
-    band_ahead(w, task->lane + left - n, n);
+    w->upcoming = upcoming_after(task, task->lane + left - n, n);
     band_attention(w);
   }
 }

@@ -6,9 +6,9 @@
 #ifndef ATTN_SIMD_BLOCK_H
 #define ATTN_SIMD_BLOCK_H
 
-#include "ahead.h"
 #include "packed.h"
 #include "phase.h"
+#include "prefetch.h"
 #include "states.h"
 #include "tile.h"
 #include "tree.h"
@@ -60,7 +60,7 @@ typedef struct work {
   float *scores;  /* ATTN_KEY_BLOCK x V_TILE, becomes the weights */
   float *dropout; /* the shape of the scores; NULL without dropout */
   packed_keys packed;
-  ahead ahead;
+  upcoming upcoming;
   int64_t reach; /* keys that any lane of the band sees; nothing behind is read */
   float weight_scale;
   bool exp_sleef;
@@ -183,7 +183,7 @@ static void scores_block(work *w, tile *t, const view *see, const key_block *blo
     if (!whole && edge == last) edge = key;
     while (see->end[from] <= key) from++;
     const int64_t step = key_rows(left, block, key, rows);
-    ask_ahead(&w->ahead, w->task, &w->packed, block, w->reach);
+    prefetch_upcoming(&w->upcoming, w->task, &w->packed, block, w->reach);
     float *scores = w->scores + key * V_TILE;
     scores_tile(from, left, step, t->query, w->task->head_size, scores,
                 whole ? t->block_max : NULL);

@@ -88,7 +88,7 @@ typedef struct attn_attention_task {
   float *lse; /* may be NULL */
   int64_t lse_head, lse_row;
   float *state; /* not NULL: store the unnormalised state of these chunks here, and no output */
-  /* NULL, or what is probably asked next, which may be read ahead. */
+  /* NULL, or what is probably asked next, for prefetching: queries, keys and lanes alone, no states and no dropout. */
   const struct attn_attention_task *next;
 } attn_attention_task;
 

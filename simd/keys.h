@@ -75,4 +75,17 @@ static bool groups_aligned(const attn_attention_task *task) {
   return task->k_interleaved && task->slot % ATTN_KEY_GROUP == 0;
 }
 
+/* A row on its way to a cache level. What does nothing but prefetch must be inlined: GCC takes a function that does for
+ * one without effects, and drops its calls. */
+V_INLINE void prefetch_row(const float *p, int64_t dim, int64_t size, const int level) {
+  if (dim != 1) return; /* one line a float: not worth the requests */
+  for (int64_t d = 0; d < size; d += LINE_FLOATS) {
+    if (level == 1) {
+      __builtin_prefetch(p + d, 0, 3);
+    } else {
+      __builtin_prefetch(p + d, 0, 2);
+    }
+  }
+}
+
 #endif

@@ -85,21 +85,9 @@ static void row_pointers(const attn_attention_task *task, const key_block *b, bo
   for (int64_t j = b->keys; j % ATTN_KEY_GROUP; j++) row[j] = row[b->keys - 1];
 }
 
-/* A row on its way to a cache level. What does nothing but prefetch must be inlined: GCC takes a function that does for
- * one without effects, and drops its calls. */
-V_INLINE void prefetch_row(const float *p, int64_t dim, int64_t size, const int level) {
-  if (dim != 1) return; /* one line a float: not worth the requests */
-  for (int64_t d = 0; d < size; d += LINE_FLOATS) {
-    if (level == 1) {
-      __builtin_prefetch(p + d, 0, 3);
-    } else {
-      __builtin_prefetch(p + d, 0, 2);
-    }
-  }
-}
-
-V_INLINE void prefetch_ahead(const key_block *b, const float *const at[], int64_t j, int64_t rows,
-                             int64_t dim, int64_t size) {
+/* Rows ROWS_AHEAD behind row j of the block. */
+V_INLINE void prefetch_rows(const key_block *b, const float *const at[], int64_t j, int64_t rows,
+                            int64_t dim, int64_t size) {
   const int64_t first = j + ROWS_AHEAD, end = clamp(first + rows, 0, b->keys);
   for (int64_t i = first; i < end; i++) prefetch_row(at[i], dim, size, 1);
 }
@@ -123,7 +111,7 @@ static void pack_groups(const key_block *b, const float *const at[], int64_t dim
                         float *to) {
   for (int64_t j = b->begin / V_LANES * V_LANES; j < b->keys; j += V_LANES) {
     float *group = to + attn_interleaved_at(j, size);
-    prefetch_ahead(b, at, j, V_LANES, dim, size);
+    prefetch_rows(b, at, j, V_LANES, dim, size);
     for (int64_t d = 0; d < size; d += V_LANES) {
       interleave(group + d * ATTN_KEY_GROUP, at + j, d, dim, size);
     }
@@ -134,7 +122,7 @@ static void pack_panels(const key_block *b, const float *const at[], int64_t dim
                         float *to) {
   for (int64_t j = b->begin / PACK_ROWS * PACK_ROWS; j < b->keys; j += PACK_ROWS) {
     float *panel = to + j * VALUE_PANEL;
-    prefetch_ahead(b, at, j, PACK_ROWS, dim, size);
+    prefetch_rows(b, at, j, PACK_ROWS, dim, size);
     for (int64_t d = 0; d < size; d += VALUE_PANEL, panel += ATTN_KEY_BLOCK * VALUE_PANEL) {
       if (dim == 1 && size - d >= VALUE_PANEL) {
         V_UNROLL for (int i = 0; i < PACK_ROWS; i++) {

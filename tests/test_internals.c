@@ -4,6 +4,7 @@
 /* Parts of the engine that the public interface shows only dimly. Links the library's inside. */
 
 #include "check.h"
+#include "engine/context.h"
 #include "engine/philox.h"
 #include "engine/status.h"
 #include "engine/threads.h"
@@ -38,6 +39,46 @@ static void messages(void) {
   check_context("messages");
   CHECK(attn_fail(ATTN_BAD_FILE, "a\nb\x7f \xc3\xa9 %.1s|", "\xc3\xa9") == ATTN_BAD_FILE);
   CHECK(strcmp(attn_last_error(), "a?b? \xc3\xa9 ?|") == 0);
+}
+
+/* On a boundary, writable from end to end, and none where there cannot be any. */
+static void memory(void) {
+  const size_t huge = ATTN_HUGE_PAGE;
+  const size_t sizes[] = {1, 64, huge - 1, huge, huge + 1, 3 * huge - 64};
+  check_context("memory");
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    const size_t bytes = sizes[i], boundary = bytes < huge ? (size_t)ATTN_ALIGNMENT : huge;
+    unsigned char *m = attn_allocate(bytes);
+    CHECK(m != NULL);
+    if (!m) continue;
+    CHECK_INT((intptr_t)((uintptr_t)m % boundary), 0);
+    memset(m, 0x5a, bytes);
+    CHECK(m[0] == 0x5a && m[bytes - 1] == 0x5a);
+    attn_release(m, bytes);
+  }
+  CHECK(attn_allocate(SIZE_MAX) == NULL);
+  CHECK(attn_allocate(SIZE_MAX / 2 - 1) == NULL);
+  attn_release(NULL, 0);
+  attn_release(NULL, huge);
+}
+
+/* A block that was given back is the next one that fits, also one with no room to spare. */
+static void scratch(void) {
+  const size_t sizes[] = {64, 4096, ATTN_HUGE_PAGE, 16 << 20, (16 << 20) + 1};
+  check_context("scratch");
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    attn_context *context;
+    CHECK_INT(attn_context_create(&context), ATTN_OK);
+    void *first = attn_scratch_acquire(context, sizes[i]);
+    CHECK(first != NULL);
+    if (first) memset(first, 1, sizes[i]);
+    attn_scratch_release(context, first);
+    void *again = attn_scratch_acquire(context, sizes[i]);
+    CHECK(again == first);
+    attn_scratch_release(context, again);
+    attn_context_destroy(context);
+  }
+  CHECK(attn_scratch_acquire(NULL, SIZE_MAX) == NULL);
 }
 
 /* CPU quotas of a made-up cgroup file system. The group of this process is looked for below the
@@ -84,6 +125,8 @@ int main(int argc, char **argv) {
   check_begin(&argc, argv);
   philox();
   messages();
+  memory();
+  scratch();
   quotas();
   return check_done();
 }
