@@ -66,7 +66,7 @@ typedef struct key_block {
   int64_t begin, keys; /* those before `begin` are not there, nor those from `keys` on */
   const float *k, *v;  /* of `key` */
   int64_t k_row, k_dim, v_row, v_dim;
-  int64_t v_panel;  /* from column 0 to column VALUE_PANEL (packed.h) of V */
+  int64_t v_panel;  /* from column 0 to column VALUE_PANEL (packed.h) of V, if there is one */
   bool interleaved; /* K, in groups from `key` on */
 } key_block;
 

@@ -187,7 +187,7 @@ static key_block block_in_place(const attn_attention_task *task, int64_t key, in
       .k_dim = task->k_dim,
       .v_row = task->v_row,
       .v_dim = task->v_dim,
-      .v_panel = VALUE_PANEL * task->v_dim,
+      .v_panel = task->value_size > VALUE_PANEL ? VALUE_PANEL * task->v_dim : 0,
       .interleaved = task->k_interleaved,
   };
 }

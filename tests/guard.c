@@ -9,6 +9,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#define POISONS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POISONS 1
+#endif
+#endif
+#ifdef POISONS
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(bytes, size) ((void)(bytes), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(bytes, size) ((void)(bytes), (void)(size))
+#endif
+
 enum { PATTERN = 0xA5 };
 
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
@@ -46,7 +60,10 @@ bool guard_intact(const guarded *g) {
   return true;
 }
 
+void guard_poison(const void *bytes, size_t size) { ASAN_POISON_MEMORY_REGION(bytes, size); }
+
 void guard_free(guarded *g) {
+  ASAN_UNPOISON_MEMORY_REGION(g->map, g->map_size); /* whoever is given these addresses next */
   munmap(g->map, g->map_size);
   *g = (guarded){0};
 }

@@ -31,4 +31,8 @@ void guard_free(guarded *g);
 void guard_forbid(guarded *g);
 void guard_read_only(guarded *g);
 
+/* Any access to these bytes inside the data fails until it is freed, in builds with the address sanitizer; elsewhere nothing
+ * does. Bytes before others of the same eight are not caught. */
+void guard_poison(const void *bytes, size_t size);
+
 #endif

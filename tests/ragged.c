@@ -279,7 +279,7 @@ static int32_t number_pages(const laid *l, int32_t *table) {
   return used;
 }
 
-/* Pages in any order; entries that nobody needs name none. */
+/* Pages in any order; entries that nobody needs name none, and are not looked at. */
 static int32_t *make_table(laid *l, draws *d) {
   static const int32_t junk[] = {-1, INT32_MIN, INT32_MAX, 1 << 20};
   attn_pages *g = &l->params.pages;
@@ -292,8 +292,11 @@ static int32_t *make_table(laid *l, draws *d) {
     order[i] = order[other];
     order[other] = i;
   }
-  for (int64_t i = 0; i < entries; i++)
-    table[i] = table[i] < 0 ? junk[pick(d, 4)] : order[table[i]];
+  for (int64_t i = 0; i < entries; i++) {
+    const bool needed = table[i] >= 0;
+    table[i] = needed ? order[table[i]] : junk[pick(d, 4)];
+    if (!needed) guard_poison(&table[i], sizeof(table[i]));
+  }
   free(order);
   return table;
 }
