@@ -3,6 +3,9 @@
 
 #include "problem.h"
 
+#include <attn/cache.h>
+#include <attn/layer.h>
+
 #include "status.h"
 #include "threads.h"
 
@@ -13,6 +16,19 @@
 enum { MAX_THREADS = 1024 };
 #define MAX_ROWS                                                                                   \
   ((int64_t)1 << 40) /* batch * q_heads * q_len: keeps every product inside 64 bits */
+
+/* A field that a later version put into padding at the end would leave struct_size as it is, and be ignored silently by
+ * this one. */
+#define ENDS_WITH(type, last)                                                                      \
+  _Static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)NULL)->last),              \
+                 #type " ends in padding: name it `reserved`, and check that it is 0")
+ENDS_WITH(attn_params, reserved);
+ENDS_WITH(attn_cache_config, key_layout);
+ENDS_WITH(attn_cache_rows, num_threads);
+ENDS_WITH(attn_cache_usage, pages_in_use);
+ENDS_WITH(attn_layer_config, scale);
+ENDS_WITH(attn_layer_weights, out);
+ENDS_WITH(attn_layer_params, cancel_user);
 
 attn_status attn_copy_params(const char *name, void *ours, size_t our_size, const void *theirs) {
   size_t size;
@@ -340,6 +356,7 @@ static attn_status check_shape(const attn_params *params, const attn_length_name
   attn_params *p = &problem->params;
   *p = initial;
   attn_status status = attn_copy_params("params", p, sizeof(*p), params);
+  if (!status) status = attn_check_limit("reserved", p->reserved, 0, 0, "for later versions");
   if (!status) status = attn_check_heads(p->q_heads, p->kv_heads);
   if (!status) status = attn_check_extent("batch", p->batch, 0, ATTN_MAX_EXTENT);
   if (!status) status = attn_check_extent("q_len", p->q_len, 0, ATTN_MAX_EXTENT);
