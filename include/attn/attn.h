@@ -131,7 +131,8 @@ ATTN_API bool attn_isa_tile_sizes(const char *isa, attn_tile_sizes *sizes);
  *  process-wide; NULL for either means what the environment, or else the machine, chooses.
  *  Calls already running, and layers and plans already created, keep what they began with.
  *  @return ATTN_UNSUPPORTED (nothing changed) when this machine or this build lacks it, also a set of another
- *          processor ("neon" on x86-64); ATTN_INVALID_ARGUMENT when no processor has a set of that name. */
+ *          processor ("neon" on x86-64); ATTN_INVALID_ARGUMENT when a name, given or from the environment, is none that
+ *          any processor or build has. */
 ATTN_API attn_status attn_select(const char *isa, const char *exp);
 
 /* ---- context ------------------------------------------------------------------------------- */
