@@ -95,12 +95,15 @@ static int set_view(job *j, const attn_tensor *t, int64_t arrays, int64_t rows, 
   const int64_t want[4] = {arrays, rows, heads, size};
   int code = job_expect_shape(j, t, t->rank, want + 4 - t->rank);
   if (code != 0) return code;
-  *view = (attn_input){.data = job_floats(j, t),
+  const float *data;
+  code = job_floats(j, t, &data);
+  if (code != 0) return code;
+  *view = (attn_input){.data = data,
                        .batch_stride = rows * heads * size,
                        .head_stride = size,
                        .row_stride = heads * size,
                        .dim_stride = 1};
-  return view->data == NULL ? EXIT_BAD_DATA : 0;
+  return 0;
 }
 
 static int set_views(job *j, const attn_tensor *const qkv[3], int64_t kv_arrays, int64_t kv_rows) {
@@ -271,6 +274,13 @@ static void describe(job *j) {
   j->flops = 2.0 * (double)(p->head_size + p->value_size) * (double)p->q_heads * all_pairs(p);
 }
 
+/* Offsets are to be checked before anything is told of them; the size itself is of no use here. */
+static int check_problem(const job *j) {
+  size_t bytes;
+  const attn_status status = attn_workspace_size(&j->params, &bytes);
+  return status == ATTN_OK ? 0 : fail_data(status, j->path);
+}
+
 int job_load_core_case(job *j, const options *o) {
   const char *missing = missing_feature(j);
   if (missing != NULL) return fail(EXIT_UNSUPPORTED, "%s: not supported yet: %s", j->path, missing);
@@ -280,9 +290,7 @@ int job_load_core_case(job *j, const options *o) {
   int code = check_options(j);
   if (code == 0) code = set_sizes(j);
   if (code == 0) code = load_layout(j);
-  size_t bytes; /* of no use here: offsets are to be checked before anything is told of them */
-  if (code == 0 && attn_workspace_size(&j->params, &bytes) != ATTN_OK)
-    code = fail(EXIT_BAD_DATA, "%s: %s", j->path, attn_last_error());
+  if (code == 0) code = check_problem(j);
   if (code == 0) code = set_outputs(j);
   if (code != 0) return code;
   describe(j);

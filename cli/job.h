@@ -62,8 +62,8 @@ void job_close(job *j);
 int job_open_file(job *j, int i, const char *path);
 /* Memory that the job frees; NULL, after saying so, when there is none. */
 void *job_alloc(job *j, int64_t count, size_t size);
-/* The tensor as floats, or NULL after saying why not. */
-float *job_floats(job *j, const attn_tensor *tensor);
+/* The tensor as floats. */
+int job_floats(job *j, const attn_tensor *tensor, const float **floats);
 int job_missing(const job *j, const char *tensor);
 
 /* Metadata as a number; a missing or malformed one is a failure. */

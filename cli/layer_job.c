@@ -43,8 +43,8 @@ static int set_input(job *j, const options *o, const attn_tensor *x) {
   p->len = x->shape[x->rank - 2];
   p->has_num_threads = o->has_threads;
   p->num_threads = o->threads;
-  p->x = job_floats(j, x);
-  if (p->x == NULL) return EXIT_BAD_DATA;
+  code = job_floats(j, x, &p->x);
+  if (code != 0) return code;
   p->y = job_alloc(j, x->count, sizeof(float));
   if (p->y == NULL) return EXIT_BAD_DATA;
   job_add_result(j, "y", p->y, x->rank, x->shape);
@@ -129,7 +129,7 @@ int job_load_layer_case(job *j, const options *o) {
   if (code == 0) code = open_params(j, &params);
   if (code != 0) return code;
   const attn_status status = attn_layer_create_from_file(&config, params, NULL, true, &j->layer);
-  if (status != ATTN_OK) return fail_data(status);
+  if (status != ATTN_OK) return fail_data(status, NULL);
   code = set_input(j, o, x);
   attn_layer_get_config(j->layer, &config);
   if (code == 0) code = check_metadata(j, "D", config.d_model);
@@ -173,5 +173,5 @@ int job_open_weights(job *j, const options *o) {
   config.causal = o->causal;
   attn_status status =
       attn_layer_create_from_file(&config, j->files[1], o->prefix, o->allow_other, &j->layer);
-  return status == ATTN_OK ? set_input(j, o, x) : fail_options(o, status);
+  return status == ATTN_OK ? set_input(j, o, x) : fail_options(status);
 }

@@ -152,8 +152,24 @@ expect 1 "tensor 'none' is missing" run --weights "$params" --input "$case" --he
 expect 1 'name the input with --tensor' run --weights "$params" --input "$params" --heads 4
 expect 1 'the input must be (T,D) or (B,T,D)' run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/bias
 expect 1 "shape \[128,384\]; expected \[128,128\]" run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/kernel
-expect 2 '--heads is 0; .* form of .* does not tell it' run --weights "$params" --input "$case"
-expect 2 '--heads is 3; it must divide d_model, 128, when no --head-size is given' run --weights "$params" --input "$case" --heads 3
+expect 2 '--heads is missing; .* form of .* does not tell it' run --weights "$params" --input "$case"
+expect 2 '--heads is 3; it must divide d_model, 128, when no head_size is given' run --weights "$params" --input "$case" --heads 3
+expect 2 '--kv-heads is 2; it must divide num_heads, 3' run --weights "$params" --input "$case" --heads 3 --kv-heads 2
+expect 2 '--heads \* head_size is' run --weights "$params" --input "$case" --heads 1048576 --head-size 1024
+# Messages give files and prefixes as they are, whatever they are called.
+for name in isa num_heads 'head_size is 3' 'my batch file' ATTN_ISA; do
+  mkdir -p "$work/names"
+  cp "$data/nnx_d30_h5_T19.safetensors" "$work/names/$name"
+  cp "$case" "$work/names/$name.case"
+  (
+    cd "$work/names" || exit
+    "$program" run --weights "$name" --input "$name" --heads 5 2>err
+    "$program" run --weights "$name" --input "$name" --heads 5 --prefix "$name" 2>>err
+    "$program" run "$name.case" 2>>err
+  )
+  check "'$name' is not what messages call that file" [ \
+    "$(grep -c -e "^attn: $name: tensor" -e "^attn: $name: no .* '$name'" -e "^attn: cannot open " "$work/names/err")" = 3 ]
+done
 
 # ---- output that cannot or must not be written ----
 
@@ -210,6 +226,15 @@ edit nnx_d30_h5_T19 '"tol_unit"' '"rotary_x"'
 expect 3 "'rotary_x' belongs to a layer that norms or rotates" run "$work/edited.safetensors"
 edit nnx_d30_h5_T19 '"tol_unit"' '"tol_unix"'
 expect 1 "'tol_unit' is missing" run "$work/edited.safetensors"
+# What a file may hold, but this version cannot convert, is unsupported wherever it stands.
+edit linen_d128_h4_T17_B3 '"x":{"dtype":"F32"' '"x":{"dtype":"I32"'
+cp "$params" "$work/linen_d128_h4.params.safetensors"
+expect 3 "edited.safetensors: .*'x'.*I32" run "$work/edited.safetensors"
+expect 3 "edited.safetensors: .*'x'.*I32" run --weights "$params" --input "$work/edited.safetensors" --heads 4
+edit linen_d128_h4_T17_B3 '"y_f64":{"dtype":"F64"' '"y_f64":{"dtype":"I64"'
+expect 3 "edited.safetensors: .*'y_f64'.*I64" run "$work/edited.safetensors"
+edit linen_d128_h4_T17_B3 '"tol_unit":{"dtype":"F32"' '"tol_unit":{"dtype":"I32"'
+expect 3 "edited.safetensors: .*'tol_unit'.*I32" run "$work/edited.safetensors"
 edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '.inen_d128_h4.params'
 expect 1 "'params_file' is '.inen" run "$work/edited.safetensors"
 edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '\/inen_d128_h4.params'
@@ -397,7 +422,7 @@ expect 0 '"makespan"' plan --json --threads 3 --heads 2 --head-size 8 --len 10
 expect 2 '--heads is missing' plan --len 3 --head-size 8
 expect 2 '--len is missing' plan --heads 3 --head-size 8
 expect 2 '--head-size is missing' plan --heads 3 --len 8
-expect 2 '--heads is 3; it must be a multiple of --kv-heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
+expect 2 '--heads is 3; it must be a multiple of kv_heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
 expect 2 "'x' is too much" plan x
 unset ATTN_ISA
 
