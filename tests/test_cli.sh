@@ -306,8 +306,8 @@ expect 1 "'window_left' is '-2'" run "$work/edited.safetensors"
 
 # ---- bad usage ----
 
-expect 2 'no command'
-expect 2 "unknown command 'walk'" walk
+expect 2 'no command; allowed: run, plan, info'
+expect 2 "unknown command 'walk'; allowed: run, plan, info" walk
 expect 2 'nothing to run' run
 expect 2 "'b' is too much" run a b
 expect 2 "'a' is too much" info a
