@@ -66,7 +66,7 @@ attn_status attn_cache_truncate(attn_cache *cache, int64_t sequence, int64_t len
   attn_status status = attn_cache_check_handle(cache);
   if (!status) status = attn_cache_check_sequence(cache, "sequence", sequence);
   if (status) return status;
-  status = attn_check_limit("length", length, 0, cache->lengths[sequence],
+  status = attn_check_range("length", length, 0, cache->lengths[sequence],
                             "the length that the sequence has");
   if (status) return status;
   const int64_t start = window_start(cache, length), lost = cache->lost[sequence];
@@ -135,12 +135,11 @@ static attn_status check_pointers(const append *a) {
 
 /* The rows are the keys of an attention problem without queries, and checked as those. */
 static attn_status describe(append *a, const attn_cache_rows *given) {
-  static const attn_length_names names = ATTN_LENGTH_NAMES("");
   const attn_cache_config *c = &a->cache->config;
   a->rows = (attn_cache_rows)ATTN_CACHE_ROWS_INIT;
   attn_status status = attn_copy_params("rows", &a->rows, sizeof(a->rows), given);
   if (!status) {
-    status = attn_check_limit("batch", a->rows.batch, 0, c->max_sequences, "max_sequences");
+    status = attn_check_range("batch", a->rows.batch, 0, c->max_sequences, "max_sequences");
   }
   if (status) return status;
   attn_params p = ATTN_PARAMS_INIT;
@@ -156,7 +155,7 @@ static attn_status describe(append *a, const attn_cache_rows *given) {
   p.lengths.kv_lens = a->rows.kv_lens;
   p.has_num_threads = a->rows.has_num_threads;
   p.num_threads = a->rows.num_threads;
-  status = attn_problem_shape(&p, &names, &a->problem);
+  status = attn_problem_shape(&p, "", &a->problem);
   return status ? status : check_pointers(a);
 }
 

@@ -180,13 +180,13 @@ static void wordings(void) {
   SAYS((l->left_padding = e.padding, e.padding[0] = 6),
        "lengths.left_padding[0] is 6; allowed: 0 ... 5, by kv_len");
   SAYS((l->left_padding = e.padding, l->cu_seqlens_k = e.cu_k, e.padding[1] = 4),
-       "lengths.left_padding[1] is 4; allowed: 0 ... 3, by lengths.cu_seqlens_k");
+       "lengths.left_padding[1] is 4; allowed: 0 ... 3, by cu_seqlens_k");
   SAYS((l->left_padding = e.padding, l->kv_lens = e.kv_lens, e.padding[0] = 2),
-       "lengths.kv_lens[0] is 4; allowed: 0 ... 3, by kv_len and lengths.left_padding");
+       "lengths.kv_lens[0] is 4; allowed: 0 ... 3, by kv_len and left_padding");
   SAYS((l->left_padding = e.padding, l->kv_starts = e.starts, e.starts[0] = 5),
-       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_len and lengths.left_padding");
+       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_len and left_padding");
   SAYS((l->kv_lens = e.kv_lens, l->kv_starts = e.starts, e.starts[0] = 5),
-       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by lengths.kv_lens");
+       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_lens");
   SAYS((l->q_lens = e.q_lens, e.q_lens[0] = 4),
        "lengths.q_lens[0] is 4; allowed: 0 ... 3, by q_len");
   SAYS((l->cu_seqlens_q = e.cu_q, e.cu_q[2] = 2),
