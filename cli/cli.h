@@ -54,9 +54,6 @@ int fail_data(attn_status status, const char *path);
 /* The same for a call on what the options say: an invalid one is called by the option's name. */
 int fail_options(attn_status status);
 
-/* What makes a noun a plural after that number. */
-static inline const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 /* The whole text must be one decimal integer in [least, most]. */
 bool parse_int(const char *text, int64_t least, int64_t most, int64_t *value);
 /* The whole text must be one finite decimal number. */

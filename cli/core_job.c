@@ -54,8 +54,8 @@ static int find(const job *j, const char *name, attn_dtype dtype, int32_t rank, 
     return fail(EXIT_BAD_DATA, "%s: tensor '%s' has dtype %s; it must be %s", j->path, name,
                 attn_dtype_name(t->dtype), attn_dtype_name(dtype));
   if (t->rank != rank)
-    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has %d extent%s; it must be %s", j->path, name,
-                (int)t->rank, plural(t->rank), extents);
+    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has rank %d; it must be %s", j->path, name,
+                (int)t->rank, extents);
   for (int32_t i = 0; i < rank; i++)
     if (t->shape[i] > INT32_MAX)
       return fail(EXIT_BAD_DATA, "%s: tensor '%s' has an extent of %lld; allowed is up to %d",
@@ -262,15 +262,15 @@ static void describe(job *j) {
   const char *layout = metadata(j, "layout");
   char lengths[80];
   if (p->lengths.cu_seqlens_q != NULL)
-    snprintf(lengths, sizeof(lengths), "%lld packed sequence%s, queries %lld, keys %lld",
-             (long long)p->batch, plural(p->batch), (long long)p->q_len, (long long)p->kv_len);
+    snprintf(lengths, sizeof(lengths), "packed sequences %lld, queries %lld, keys %lld",
+             (long long)p->batch, (long long)p->q_len, (long long)p->kv_len);
   else
     snprintf(lengths, sizeof(lengths), "B %lld, Tq %lld, Tk %s%lld", (long long)p->batch,
              (long long)p->q_len, layout[0] == 'p' ? "up to " : "", (long long)p->kv_len);
-  snprintf(j->shape, sizeof(j->shape), "%s, %lld head%s (%lld kv head%s) of %lld and %lld, %s",
-           lengths, (long long)p->q_heads, plural(p->q_heads), (long long)p->kv_heads,
-           plural(p->kv_heads), (long long)p->head_size, (long long)p->value_size,
-           p->causal ? "causal" : "not causal");
+  snprintf(j->shape, sizeof(j->shape),
+           "%s, heads %lld, kv heads %lld, head size %lld, value size %lld, %s", lengths,
+           (long long)p->q_heads, (long long)p->kv_heads, (long long)p->head_size,
+           (long long)p->value_size, p->causal ? "causal" : "not causal");
   j->flops = 2.0 * (double)(p->head_size + p->value_size) * (double)p->q_heads * all_pairs(p);
 }
 

@@ -30,7 +30,7 @@ enum { MAX_FILES = 2, MAX_BUFFERS = 8, MAX_CHECKS = 3, MAX_RESULTS = 2 };
 typedef struct job {
   const char *path; /* of the case, or of the input */
   const char *form; /* "nnx", "linen", "core"; "layer" for --weights */
-  char shape[160];  /* for people: "B 3, T 257, d_model 128, 4 heads of 32" */
+  char shape[160];  /* for people: "B 3, T 257, d_model 128, heads 4, head size 32" */
   double flops;     /* of one run, visible pairs only */
 
   attn_file *files[MAX_FILES]; /* the case or the input; where the weights are, if elsewhere */

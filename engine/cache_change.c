@@ -164,9 +164,9 @@ static attn_status check_total(const attn_cache *c, int64_t sequence, int64_t ro
   const int64_t length = c->lengths[sequence];
   if (rows <= most - length) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
-                   "; allowed: %" PRId64 " in all, %s",
-                   sequence, length, attn_plural(length), rows, most, limit);
+                   "sequence %" PRId64 ": keys %" PRId64 ", new rows %" PRId64 "; allowed: %" PRId64
+                   " in all, %s",
+                   sequence, length, rows, most, limit);
 }
 
 /* Several rows at once only up to where the window is full. */
@@ -175,15 +175,14 @@ static attn_status check_window(const attn_cache *c, int64_t sequence, int64_t r
   if (rows <= 1 || rows <= free) return ATTN_OK;
   if (free <= 0) {
     return attn_fail(ATTN_UNSUPPORTED,
-                     "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
-                     " at once; allowed: 1, since its window of %" PRId64 " is full",
-                     sequence, length, attn_plural(length), rows, c->config.window);
+                     "sequence %" PRId64 ": keys %" PRId64 ", new rows at once %" PRId64
+                     "; allowed: 1, since its window of %" PRId64 " is full",
+                     sequence, length, rows, c->config.window);
   }
   return attn_fail(ATTN_UNSUPPORTED,
-                   "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
-                   " at once; allowed: up to %" PRId64 ", until its window of %" PRId64
-                   " is full, then 1",
-                   sequence, length, attn_plural(length), rows, free, c->config.window);
+                   "sequence %" PRId64 ": keys %" PRId64 ", new rows at once %" PRId64
+                   "; allowed: up to %" PRId64 ", until its window of %" PRId64 " is full, then 1",
+                   sequence, length, rows, free, c->config.window);
 }
 
 static attn_status check_length(const attn_cache *c, int64_t sequence, int64_t rows) {
@@ -277,8 +276,8 @@ static attn_status reserve(append *a) {
   if (needed <= free_now) return ATTN_OK;
   for (int64_t i = 0; i < batch; i++) unstage(c, listed(a, i), rows_of(a, i));
   c->num_free = free_before; /* what was pushed beyond is forgotten */
-  return attn_fail(ATTN_OUT_OF_MEMORY, "these rows need %" PRId64 " page%s; free: %" PRId64, needed,
-                   attn_plural(needed), free_now);
+  return attn_fail(ATTN_OUT_OF_MEMORY, "pages needed: %" PRId64 "; free: %" PRId64, needed,
+                   free_now);
 }
 
 static void take_pages(attn_cache *c, int64_t sequence, int64_t rows) {

@@ -283,16 +283,16 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
   if (keys > g->table_width * g->page_size ||
       (s.kv_begin == 0 && s.kv_row + keys > g->table_width * g->page_size)) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequence %" PRId64 " has %" PRId64 " key%s from slot %" PRId64
+                     "keys of sequence %" PRId64 ": %" PRId64 ", from slot %" PRId64
                      "; pages.table_width %" PRId64 " * pages.page_size %" PRId64 " holds %" PRId64,
-                     n, keys, attn_plural(keys), s.kv_row + s.kv_begin, g->table_width,
-                     g->page_size, g->table_width * g->page_size);
+                     n, keys, s.kv_row + s.kv_begin, g->table_width, g->page_size,
+                     g->table_width * g->page_size);
   }
   if (g->num_pages == 0) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "pages.num_pages is 0; sequence %" PRId64 " has %" PRId64
-                     " key%s, which must lie in pages",
-                     n, keys, attn_plural(keys));
+                     "pages.num_pages is 0; keys of sequence %" PRId64
+                     ", which must lie in pages: %" PRId64,
+                     n, keys);
   }
   const int32_t *row = g->table + n * g->table_stride;
   const int64_t first = (s.kv_row + s.kv_begin) / g->page_size;

@@ -136,9 +136,9 @@ expect 0 '^weights ' run --weights "$params" --input "$case" --heads 4 -o "$work
 check "weights and input give another file than the case" cmp "$work/y" "$work/y3"
 expect 0 'layer: .* not causal' run --weights "$params" --input "$case" --heads 4 --no-causal -o "$work/y4"
 check "--no-causal changes nothing" sh -c "! cmp -s '$work/y' '$work/y4'"
-expect 0 '16 heads of 8' run --weights "$params" --input "$work/y" --tensor y --heads 16
-expect 0 '16 heads of 8' run --weights "$params" --input "$work/y" --heads 16 # the only tensor
-expect 0 '2 heads of 64' run --weights "$params" --input "$case" --heads 2 --kv-heads 2 --head-size 64
+expect 0 'heads 16, head size 8,' run --weights "$params" --input "$work/y" --tensor y --heads 16
+expect 0 'heads 16, head size 8,' run --weights "$params" --input "$work/y" --heads 16 # the only tensor
+expect 0 'heads 2, head size 64,' run --weights "$params" --input "$case" --heads 2 --kv-heads 2 --head-size 64
 expect 1 "'Dense_0/kernel' has shape \[128,384\].* expects \[128,256\]" run --weights "$params" \
   --input "$case" --heads 4 --kv-heads 2
 expect 1 "'Dense_1/kernel' has shape \[128,128\].* expects \[192,128\]" run --weights "$params" \
@@ -146,7 +146,7 @@ expect 1 "'Dense_1/kernel' has shape \[128,128\].* expects \[192,128\]" run --we
 expect 1 "no attention weights with the prefix 'p/'" run --weights "$params" --input "$case" --heads 4 --prefix p/
 expect 1 "'y_f64' is surplus" run --weights "$data/nnx_d30_h5_T19.safetensors" \
   --input "$data/nnx_d30_h5_T19.safetensors" --heads 5
-expect 0 '5 heads of 6' run --weights "$data/nnx_d30_h5_T19.safetensors" \
+expect 0 'heads 5, head size 6,' run --weights "$data/nnx_d30_h5_T19.safetensors" \
   --input "$data/nnx_d30_h5_T19.safetensors" --heads 5 --allow-other
 expect 1 "tensor 'none' is missing" run --weights "$params" --input "$case" --heads 4 --tensor none
 expect 1 'name the input with --tensor' run --weights "$params" --input "$params" --heads 4
@@ -195,7 +195,7 @@ fi
 head -c 1000 "$case" >"$work/short.safetensors"
 expect 1 'must ascend within' run "$work/short.safetensors"
 printf 'x' >"$work/tiny"
-expect 1 'has 1 byte;' run "$work/tiny"
+expect 1 'bytes of the file: 1;' run "$work/tiny"
 expect 1 'cannot open .*/none: No such file' run "$work/none"
 expect 1 'it is a directory' run "$work"
 expect 1 "metadata 'form' is missing" run "$work/y"

@@ -194,14 +194,14 @@ static void wordings(void) {
   static const int32_t table[] = {0, 1};
   a->kv_len = 1, a->pages = (attn_pages){table, 1, 1, 5, 2}, before = *a;
   SAYS(a->pages.num_pages = 0,
-       "pages.num_pages is 0; sequence 0 has 1 key, which must lie in pages");
+       "pages.num_pages is 0; keys of sequence 0, which must lie in pages: 1");
   SAYS(a->pages.num_pages = 1, "pages.table[1][0] is 1; allowed: 0 ... 0, pages.num_pages - 1");
   SAYS(a->key_layout = ATTN_KEYS_INTERLEAVED,
        "pages.page_size is 5; with ATTN_KEYS_INTERLEAVED it must be a multiple of 16");
   SAYS((a->pages.table = NULL, a->key_layout = (attn_key_layout)7),
        "key_layout is 7; allowed: ATTN_KEYS_IN_ROWS (0), ATTN_KEYS_INTERLEAVED (1)");
   SAYS((a->kv_len = 6, l->kv_starts = e.starts, e.starts[0] = 0),
-       "sequence 0 has 6 keys from slot 0; pages.table_width 1 * pages.page_size 5 holds 5");
+       "keys of sequence 0: 6, from slot 0; pages.table_width 1 * pages.page_size 5 holds 5");
 #undef SAYS
   problem_free(&p);
 }
