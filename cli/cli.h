@@ -48,13 +48,11 @@ int options_select(const options *o);
 /* Prints "attn: ..." as one line to standard error and returns `code`. */
 int fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same with the library's message, for a call that returned `status` on what the options say: in their names. */
-int fail_options(const options *o, attn_status status);
-/* The same for a call on the content of files. */
-int fail_data(attn_status status);
-
-/* What makes a noun a plural after that number. */
-static inline const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+/* The same with the library's message, for a call that returned `status` on the content of files: behind `path` when
+ * that is not NULL. */
+int fail_data(attn_status status, const char *path);
+/* The same for a call on what the options say: an invalid one is called by the option's name. */
+int fail_options(attn_status status);
 
 /* The whole text must be one decimal integer in [least, most]. */
 bool parse_int(const char *text, int64_t least, int64_t most, int64_t *value);

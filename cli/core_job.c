@@ -54,8 +54,8 @@ static int find(const job *j, const char *name, attn_dtype dtype, int32_t rank, 
     return fail(EXIT_BAD_DATA, "%s: tensor '%s' has dtype %s; it must be %s", j->path, name,
                 attn_dtype_name(t->dtype), attn_dtype_name(dtype));
   if (t->rank != rank)
-    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has %d extent%s; it must be %s", j->path, name,
-                (int)t->rank, plural(t->rank), extents);
+    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has rank %d; it must be %s", j->path, name,
+                (int)t->rank, extents);
   for (int32_t i = 0; i < rank; i++)
     if (t->shape[i] > INT32_MAX)
       return fail(EXIT_BAD_DATA, "%s: tensor '%s' has an extent of %lld; allowed is up to %d",
@@ -95,12 +95,15 @@ static int set_view(job *j, const attn_tensor *t, int64_t arrays, int64_t rows, 
   const int64_t want[4] = {arrays, rows, heads, size};
   int code = job_expect_shape(j, t, t->rank, want + 4 - t->rank);
   if (code != 0) return code;
-  *view = (attn_input){.data = job_floats(j, t),
+  const float *data;
+  code = job_floats(j, t, &data);
+  if (code != 0) return code;
+  *view = (attn_input){.data = data,
                        .batch_stride = rows * heads * size,
                        .head_stride = size,
                        .row_stride = heads * size,
                        .dim_stride = 1};
-  return view->data == NULL ? EXIT_BAD_DATA : 0;
+  return 0;
 }
 
 static int set_views(job *j, const attn_tensor *const qkv[3], int64_t kv_arrays, int64_t kv_rows) {
@@ -259,16 +262,23 @@ static void describe(job *j) {
   const char *layout = metadata(j, "layout");
   char lengths[80];
   if (p->lengths.cu_seqlens_q != NULL)
-    snprintf(lengths, sizeof(lengths), "%lld packed sequence%s, queries %lld, keys %lld",
-             (long long)p->batch, plural(p->batch), (long long)p->q_len, (long long)p->kv_len);
+    snprintf(lengths, sizeof(lengths), "packed sequences %lld, queries %lld, keys %lld",
+             (long long)p->batch, (long long)p->q_len, (long long)p->kv_len);
   else
     snprintf(lengths, sizeof(lengths), "B %lld, Tq %lld, Tk %s%lld", (long long)p->batch,
              (long long)p->q_len, layout[0] == 'p' ? "up to " : "", (long long)p->kv_len);
-  snprintf(j->shape, sizeof(j->shape), "%s, %lld head%s (%lld kv head%s) of %lld and %lld, %s",
-           lengths, (long long)p->q_heads, plural(p->q_heads), (long long)p->kv_heads,
-           plural(p->kv_heads), (long long)p->head_size, (long long)p->value_size,
-           p->causal ? "causal" : "not causal");
+  snprintf(j->shape, sizeof(j->shape),
+           "%s, heads %lld, kv heads %lld, head size %lld, value size %lld, %s", lengths,
+           (long long)p->q_heads, (long long)p->kv_heads, (long long)p->head_size,
+           (long long)p->value_size, p->causal ? "causal" : "not causal");
   j->flops = 2.0 * (double)(p->head_size + p->value_size) * (double)p->q_heads * all_pairs(p);
+}
+
+/* Offsets are to be checked before anything is told of them; the size itself is of no use here. */
+static int check_problem(const job *j) {
+  size_t bytes;
+  const attn_status status = attn_workspace_size(&j->params, &bytes);
+  return status == ATTN_OK ? 0 : fail_data(status, j->path);
 }
 
 int job_load_core_case(job *j, const options *o) {
@@ -280,9 +290,7 @@ int job_load_core_case(job *j, const options *o) {
   int code = check_options(j);
   if (code == 0) code = set_sizes(j);
   if (code == 0) code = load_layout(j);
-  size_t bytes; /* of no use here: offsets are to be checked before anything is told of them */
-  if (code == 0 && attn_workspace_size(&j->params, &bytes) != ATTN_OK)
-    code = fail(EXIT_BAD_DATA, "%s: %s", j->path, attn_last_error());
+  if (code == 0) code = check_problem(j);
   if (code == 0) code = set_outputs(j);
   if (code != 0) return code;
   describe(j);

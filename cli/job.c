@@ -10,7 +10,7 @@
 
 int job_open_file(job *j, int i, const char *path) {
   attn_status status = attn_file_open(path, &j->files[i]);
-  return status == ATTN_OK ? 0 : fail(EXIT_BAD_DATA, "%s", attn_last_error());
+  return status == ATTN_OK ? 0 : fail_data(status, NULL);
 }
 
 void *job_alloc(job *j, int64_t count, size_t size) {
@@ -36,11 +36,12 @@ int job_missing(const job *j, const char *tensor) {
   return fail(EXIT_BAD_DATA, "%s: tensor '%s' is missing", j->path, tensor);
 }
 
-float *job_floats(job *j, const attn_tensor *tensor) {
+int job_floats(job *j, const attn_tensor *tensor, const float **floats) {
   float *out = job_alloc(j, tensor->count, sizeof(float));
-  if (out == NULL || attn_tensor_to_f32(tensor, out) == ATTN_OK) return out;
-  fail(EXIT_BAD_DATA, "%s: %s", j->path, attn_last_error());
-  return NULL;
+  *floats = out;
+  if (out == NULL) return EXIT_BAD_DATA;
+  const attn_status status = attn_tensor_to_f32(tensor, out);
+  return status == ATTN_OK ? 0 : fail_data(status, j->path);
 }
 
 static const char *find_metadata(const job *j, const char *key) {
@@ -99,27 +100,24 @@ void job_add_result(job *j, const char *name, float *data, int32_t rank, const i
   }
 }
 
-/* The truth as doubles; NULL after saying why not. */
-static double *read_truth(job *j, const attn_tensor *tensor) {
-  size_t count = (size_t)tensor->count;
-  double *out = malloc((count + 1) * sizeof(*out));
+/* The truth as doubles, into what the caller frees. */
+static int read_truth(const job *j, const attn_tensor *tensor, double **truth) {
+  const size_t count = (size_t)tensor->count;
+  double *out = *truth = malloc((count + 1) * sizeof(*out));
   float *narrow = malloc((count + 1) * sizeof(*narrow));
+  attn_status status = ATTN_OK;
+  int code = 0;
   if (out == NULL || narrow == NULL) {
-    fail(EXIT_BAD_DATA, "out of memory for tensor '%s'", tensor->name);
+    code = fail(EXIT_BAD_DATA, "out of memory for tensor '%s'", tensor->name);
   } else if (tensor->dtype == ATTN_F64) {
     memcpy(out, tensor->data, count * sizeof(*out));
-    free(narrow);
-    return out;
-  } else if (attn_tensor_to_f32(tensor, narrow) != ATTN_OK) {
-    fail(EXIT_BAD_DATA, "%s: %s", j->path, attn_last_error());
+  } else if ((status = attn_tensor_to_f32(tensor, narrow)) != ATTN_OK) {
+    code = fail_data(status, j->path);
   } else {
     for (size_t i = 0; i < count; i++) out[i] = (double)narrow[i];
-    free(narrow);
-    return out;
   }
   free(narrow);
-  free(out);
-  return NULL;
+  return code;
 }
 
 int job_add_check(job *j, int result, const char *truth, const char *unit, bool per_element,
@@ -142,10 +140,8 @@ int job_add_check(job *j, int result, const char *truth, const char *unit, bool 
   c->unit = malloc(((size_t)units->count + 1) * sizeof(float));
   if (c->unit == NULL) return fail(EXIT_BAD_DATA, "out of memory for tensor '%s'", unit);
   j->check_count++;
-  if (attn_tensor_to_f32(units, c->unit) != ATTN_OK)
-    return fail(EXIT_BAD_DATA, "%s: %s", j->path, attn_last_error());
-  c->want = read_truth(j, want);
-  return c->want == NULL ? EXIT_BAD_DATA : 0;
+  const attn_status status = attn_tensor_to_f32(units, c->unit);
+  return status == ATTN_OK ? read_truth(j, want, &c->want) : fail_data(status, j->path);
 }
 
 int job_open_case(job *j, const options *o) {

@@ -30,7 +30,7 @@ enum { MAX_FILES = 2, MAX_BUFFERS = 8, MAX_CHECKS = 3, MAX_RESULTS = 2 };
 typedef struct job {
   const char *path; /* of the case, or of the input */
   const char *form; /* "nnx", "linen", "core"; "layer" for --weights */
-  char shape[160];  /* for people: "B 3, T 257, d_model 128, 4 heads of 32" */
+  char shape[160];  /* for people: "B 3, T 257, d_model 128, heads 4, head size 32" */
   double flops;     /* of one run, visible pairs only */
 
   attn_file *files[MAX_FILES]; /* the case or the input; where the weights are, if elsewhere */
@@ -62,8 +62,8 @@ void job_close(job *j);
 int job_open_file(job *j, int i, const char *path);
 /* Memory that the job frees; NULL, after saying so, when there is none. */
 void *job_alloc(job *j, int64_t count, size_t size);
-/* The tensor as floats, or NULL after saying why not. */
-float *job_floats(job *j, const attn_tensor *tensor);
+/* The tensor as floats. */
+int job_floats(job *j, const attn_tensor *tensor, const float **floats);
 int job_missing(const job *j, const char *tensor);
 
 /* Metadata as a number; a missing or malformed one is a failure. */

@@ -14,12 +14,11 @@
 static void describe(job *j, const attn_layer_config *c, int64_t batch, int64_t len) {
   char kv_heads[48] = "";
   if (c->num_kv_heads != c->num_heads)
-    snprintf(kv_heads, sizeof(kv_heads), " (%lld kv head%s)", (long long)c->num_kv_heads,
-             plural(c->num_kv_heads));
-  snprintf(j->shape, sizeof(j->shape), "B %lld, T %lld, d_model %lld, %lld head%s%s of %lld, %s",
-           (long long)batch, (long long)len, (long long)c->d_model, (long long)c->num_heads,
-           plural(c->num_heads), kv_heads, (long long)c->head_size,
-           c->causal ? "causal" : "not causal");
+    snprintf(kv_heads, sizeof(kv_heads), ", kv heads %lld", (long long)c->num_kv_heads);
+  snprintf(j->shape, sizeof(j->shape),
+           "B %lld, T %lld, d_model %lld, heads %lld%s, head size %lld, %s", (long long)batch,
+           (long long)len, (long long)c->d_model, (long long)c->num_heads, kv_heads,
+           (long long)c->head_size, c->causal ? "causal" : "not causal");
   double q = (double)(c->num_heads * c->head_size), kv = (double)(c->num_kv_heads * c->head_size);
   double projections = 2.0 * (double)(batch * len) * (double)c->d_model * (2 * q + 2 * kv);
   j->flops = projections + 4.0 * (double)batch * q * visible_pairs(len, len, c->causal);
@@ -30,9 +29,8 @@ static int set_input(job *j, const options *o, const attn_tensor *x) {
   attn_layer_config c = ATTN_LAYER_CONFIG_INIT;
   attn_layer_get_config(j->layer, &c);
   if (x->rank != 2 && x->rank != 3)
-    return fail(EXIT_BAD_DATA,
-                "%s: tensor '%s' has %d extent%s; the input must be (T,D) or (B,T,D)", j->path,
-                x->name, (int)x->rank, plural(x->rank));
+    return fail(EXIT_BAD_DATA, "%s: tensor '%s' has rank %d; the input must be (T,D) or (B,T,D)",
+                j->path, x->name, (int)x->rank);
   int64_t wanted[3] = {x->shape[0], x->shape[1], x->shape[2]};
   wanted[x->rank - 1] = c.d_model;
   int code = job_expect_shape(j, x, x->rank, wanted);
@@ -43,8 +41,8 @@ static int set_input(job *j, const options *o, const attn_tensor *x) {
   p->len = x->shape[x->rank - 2];
   p->has_num_threads = o->has_threads;
   p->num_threads = o->threads;
-  p->x = job_floats(j, x);
-  if (p->x == NULL) return EXIT_BAD_DATA;
+  code = job_floats(j, x, &p->x);
+  if (code != 0) return code;
   p->y = job_alloc(j, x->count, sizeof(float));
   if (p->y == NULL) return EXIT_BAD_DATA;
   job_add_result(j, "y", p->y, x->rank, x->shape);
@@ -129,7 +127,7 @@ int job_load_layer_case(job *j, const options *o) {
   if (code == 0) code = open_params(j, &params);
   if (code != 0) return code;
   const attn_status status = attn_layer_create_from_file(&config, params, NULL, true, &j->layer);
-  if (status != ATTN_OK) return fail_data(status);
+  if (status != ATTN_OK) return fail_data(status, NULL);
   code = set_input(j, o, x);
   attn_layer_get_config(j->layer, &config);
   if (code == 0) code = check_metadata(j, "D", config.d_model);
@@ -173,5 +171,5 @@ int job_open_weights(job *j, const options *o) {
   config.causal = o->causal;
   attn_status status =
       attn_layer_create_from_file(&config, j->files[1], o->prefix, o->allow_other, &j->layer);
-  return status == ATTN_OK ? set_input(j, o, x) : fail_options(o, status);
+  return status == ATTN_OK ? set_input(j, o, x) : fail_options(status);
 }

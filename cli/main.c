@@ -7,20 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RUN_USAGE                                                                                  \
-  "attn run CASE.safetensors [-o OUT.safetensors] [options]\n"                                     \
-  "       attn run --weights W.safetensors --input X.safetensors --heads N [options]\n"
-#define PLAN_USAGE "attn plan --heads N --head-size N --len N | --lens Q:K,... [options]\n"
-#define INFO_USAGE "attn info [options]\n"
-
-static const char help[] =
-    "usage: " RUN_USAGE "       " PLAN_USAGE "       " INFO_USAGE "       attn COMMAND --help\n"
-    "       attn --help | --version\n"
-    "\n"
-    "run   runs a layer or attention, of a case file or on your own data\n"
-    "plan  shows how attention would be cut into tasks for 1 ... 256 threads, and how evenly\n"
-    "info  shows what this build and this machine can do\n"
-    "\n"
+static const char general_help[] =
     "Exit status: 0 done and right, 1 bad data or an error above the tolerance, 2 bad usage,\n"
     "3 what is asked for is well formed, but this version or this machine cannot do it: a feature\n"
     "of a case, another layer's weights, an instruction set.\n"
@@ -50,41 +37,84 @@ static const char info_help[] =
     "run\n"
     "on, its CPU quota and OMP_NUM_THREADS); caches.\n";
 
-static const struct {
-  const char *name, *usage, *help;
+static const struct command {
+  const char *name, *usage[2]; /* what may follow the name, one way or two */
+  const char *brief, *help;
   command_id id;
   int (*run)(const options *o);
-} commands[] = {{"run", RUN_USAGE, run_help, RUN, command_run},
-                {"plan", PLAN_USAGE, plan_help, PLAN, command_plan},
-                {"info", INFO_USAGE, info_help, INFO, command_info}};
+} commands[] = {
+    {"run",
+     {"CASE.safetensors [-o OUT.safetensors] [options]",
+      "--weights W.safetensors --input X.safetensors --heads N [options]"},
+     "runs a layer or attention, of a case file or on your own data",
+     run_help,
+     RUN,
+     command_run},
+    {"plan",
+     {"--heads N --head-size N --len N | --lens Q:K,... [options]", NULL},
+     "shows how attention would be cut into tasks for 1 ... 256 threads, and how evenly",
+     plan_help,
+     PLAN,
+     command_plan},
+    {"info",
+     {"[options]", NULL},
+     "shows what this build and this machine can do",
+     info_help,
+     INFO,
+     command_info},
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_usage(const struct command *c, const char *before) {
+  printf("%s attn %s %s\n", before, c->name, c->usage[0]);
+  if (c->usage[1] != NULL) printf("       attn %s %s\n", c->name, c->usage[1]);
+}
+
+static void print_help(void) {
+  for (int i = 0; i < COMMANDS; i++) print_usage(&commands[i], i == 0 ? "usage:" : "      ");
+  printf("       attn COMMAND --help\n       attn --help | --version\n\n");
+  for (int i = 0; i < COMMANDS; i++) printf("%-5s %s\n", commands[i].name, commands[i].brief);
+  printf("\n%s", general_help);
+}
+
+static int refuse_command(const char *name) {
+  char list[80] = "";
+  size_t used = 0;
+  for (int i = 0; i < COMMANDS && used < sizeof(list); i++)
+    used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i > 0 ? ", " : "",
+                             commands[i].name);
+  if (name == NULL) return fail(EXIT_BAD_USAGE, "no command; allowed: %s (attn --help)", list);
+  return fail(EXIT_BAD_USAGE, "unknown command '%s'; allowed: %s (attn --help)", name, list);
+}
 
 /* argv[0] is the command's name. */
-static int run_command(int i, int argc, char **argv) {
+static int run_command(const struct command *c, int argc, char **argv) {
   options o = {.repeat = 1, .causal = true, .batch = 1};
   bool wants_help = false;
-  const int code = options_parse(commands[i].id, argc, argv, &o, &wants_help);
+  const int code = options_parse(c->id, argc, argv, &o, &wants_help);
   if (code != 0) return code;
-  if (!wants_help) return commands[i].run(&o);
-  printf("usage: %s\n%s\n", commands[i].usage, commands[i].help);
-  options_print_help(commands[i].id);
+  if (!wants_help) return c->run(&o);
+  print_usage(c, "usage:");
+  printf("\n%s\n", c->help);
+  options_print_help(c->id);
   return 0;
 }
 
 static int run(int argc, char **argv) {
-  const char *name = argc > 1 ? argv[1] : "";
+  if (argc < 2) return refuse_command(NULL);
+  const char *name = argv[1];
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-    printf("%s", help);
+    print_help();
     return 0;
   }
   if (strcmp(name, "--version") == 0) {
     printf("attn %s\n", attn_version());
     return 0;
   }
-  for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-    if (strcmp(name, commands[i].name) == 0) return run_command((int)i, argc - 1, argv + 1);
-  if (name[0] == '\0')
-    return fail(EXIT_BAD_USAGE, "no command; the commands are run, plan and info (attn --help)");
-  return fail(EXIT_BAD_USAGE, "unknown command '%s'; the commands are run, plan and info", name);
+  for (int i = 0; i < COMMANDS; i++)
+    if (strcmp(name, commands[i].name) == 0) return run_command(&commands[i], argc - 1, argv + 1);
+  return refuse_command(name);
 }
 
 int main(int argc, char **argv) {

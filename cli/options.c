@@ -24,53 +24,32 @@ int fail(int code, const char *format, ...) {
   return code;
 }
 
-static int exit_code(attn_status status, int otherwise) {
-  return status == ATTN_UNSUPPORTED ? EXIT_UNSUPPORTED : otherwise;
+/* What the library calls unsupported is so everywhere; whose fault an invalid argument is, a file's or an option's, only
+ * the caller knows. */
+static int exit_code(attn_status status, int invalid) {
+  return status == ATTN_UNSUPPORTED        ? EXIT_UNSUPPORTED
+         : status == ATTN_INVALID_ARGUMENT ? invalid
+                                           : EXIT_BAD_DATA;
 }
 
-int fail_data(attn_status status) {
-  return fail(exit_code(status, EXIT_BAD_DATA), "%s", attn_last_error());
+int fail_data(attn_status status, const char *path) {
+  return fail(exit_code(status, EXIT_BAD_DATA), "%s%s%s", path != NULL ? path : "",
+              path != NULL ? ": " : "", attn_last_error());
 }
 
-/* What the option is called that becomes an argument of the library; NULL when none does. */
-static const char *option_of(const options *o, const char *word, size_t length) {
-  const char *const names[][2] = {
-      {"isa", "--isa"},
-      {"exp", "--exp"},
-      {"num_threads", "--threads"},
-      {"q_heads", "--heads"},
-      {"num_heads", "--heads"},
-      {"kv_heads", "--kv-heads"},
-      {"num_kv_heads", "--kv-heads"},
-      {"head_size", "--head-size"},
-      {"batch", o->lens != NULL ? "sequences of --lens" : "--batch"},
-      {"q_len", o->lens != NULL ? "the most queries of --lens" : "--len"},
-      {"allow_other", "--allow-other"},
-  };
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    if (strlen(names[i][0]) == length && memcmp(names[i][0], word, length) == 0) return names[i][1];
-  return NULL;
-}
-
-int fail_options(const options *o, attn_status status) {
-  static const char letters[] = "abcdefghijklmnopqrstuvwxyz_", around[] = " (),;:";
-  char text[1024] = "";
-  size_t used = 0;
+int fail_options(attn_status status) {
+  static const char *const names[][2] = {{"q_heads", "--heads"},
+                                         {"num_heads", "--heads"},
+                                         {"num_kv_heads", "--kv-heads"},
+                                         {"head_size", "--head-size"}};
+  /* Others may begin with a file's name, which is to stay what it is. */
+  if (status != ATTN_INVALID_ARGUMENT) return fail_data(status, NULL);
   const char *message = attn_last_error();
-  for (const char *at = message; *at != '\0' && used < sizeof(text);) {
-    /* A word by itself, not a part of a file's or tensor's name. */
-    const size_t length = strspn(at, letters);
-    const bool whole = (at == message || strchr(around, at[-1]) != NULL) &&
-                       strchr(around, at[length]) != NULL; /* or the end */
-    const char *name = length > 0 && whole ? option_of(o, at, length) : NULL;
-    const size_t taken = length > 0 ? length : 1;
-    used +=
-        (size_t)snprintf(text + used, sizeof(text) - used, "%.*s",
-                         name != NULL ? (int)strlen(name) : (int)taken, name != NULL ? name : at);
-    at += taken;
-  }
-  const int code = status == ATTN_INVALID_ARGUMENT ? EXIT_BAD_USAGE : EXIT_BAD_DATA;
-  return fail(exit_code(status, code), "%s", text);
+  const size_t length = strcspn(message, " ");
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (strlen(names[i][0]) == length && memcmp(names[i][0], message, length) == 0)
+      return fail(EXIT_BAD_USAGE, "%s%s", names[i][1], message + length);
+  return fail(EXIT_BAD_USAGE, "%s", message);
 }
 
 bool parse_int(const char *text, int64_t least, int64_t most, int64_t *value) {
@@ -343,5 +322,8 @@ int options_parse(command_id command, int argc, char **argv, options *o, bool *h
 
 int options_select(const options *o) {
   const attn_status status = attn_select(o->isa, o->exp);
-  return status == ATTN_OK ? 0 : fail_options(o, status);
+  if (status == ATTN_OK) return 0;
+  /* The message begins with isa or exp, or with the variable that was read instead. */
+  const bool variable = strncmp(attn_last_error(), "ATTN_", 5) == 0;
+  return fail(exit_code(status, EXIT_BAD_USAGE), "%s%s", variable ? "" : "--", attn_last_error());
 }

@@ -119,13 +119,13 @@ static attn_params params_of(const options *o, const lens *l) {
   return p;
 }
 
-static int plan_for(const options *o, const attn_params *params, int32_t threads, outcome *out) {
+static int plan_for(const attn_params *params, int32_t threads, outcome *out) {
   attn_params p = *params;
   p.has_num_threads = true;
   p.num_threads = threads;
   attn_plan *plan;
   attn_status status = attn_plan_create(&p, &plan);
-  if (status != ATTN_OK) return fail_options(o, status);
+  if (status != ATTN_OK) return fail_options(status);
   if (attn_plan_task_count(plan) > MAX_TASKS) {
     fail(EXIT_BAD_USAGE, "this makes %lld tasks; allowed are %d, or it would take too long",
          (long long)attn_plan_task_count(plan), MAX_TASKS);
@@ -162,7 +162,7 @@ int command_plan(const options *o) {
   const int32_t least = o->has_threads ? o->threads : 1, most = o->has_threads ? o->threads : 256;
   for (int32_t threads = least; threads <= most && code == 0; threads *= 2) {
     outcome out = {0};
-    code = plan_for(o, &params, threads, &out);
+    code = plan_for(&params, threads, &out);
     if (code != 0) break;
     if (!o->json && threads == least)
       printf("threads    tasks       makespan          bound      ratio  speed-up\n");

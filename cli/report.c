@@ -22,8 +22,8 @@ static void report_text(const job *j, const options *o, const timing *t) {
   if (o->weights != NULL) printf("weights %s\n", o->weights);
   printf("%s%s\n", o->weights != NULL ? "input   " : "", j->path);
   printf("shape   %s: %s\n", j->form, j->shape);
-  printf("with    %s, exp %s, up to %d thread%s\n", attn_isa_name(), attn_exp_name(),
-         (int)thread_limit(o), plural(thread_limit(o)));
+  printf("with    %s, exp %s, threads up to %d\n", attn_isa_name(), attn_exp_name(),
+         (int)thread_limit(o));
   printf("time    %.3f ms", 1e3 * t->best);
   if (t->runs == 1) printf(", a first call");
   if (t->runs > 1)

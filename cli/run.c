@@ -82,7 +82,7 @@ static int run_timed(job *j, int64_t runs, timing *t) {
     *t = (timing){runs, seconds[0], (seconds[(runs - 1) / 2] + seconds[runs / 2]) / 2};
   }
   free(seconds);
-  return status == ATTN_OK ? 0 : fail(EXIT_BAD_DATA, "%s: %s", j->path, attn_last_error());
+  return status == ATTN_OK ? 0 : fail_data(status, j->path);
 }
 
 /* ---- files ---------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static int refuse_overwriting(const options *o, const char *input) {
 static int write_results(const job *j, const options *o) {
   if (o->output == NULL) return 0;
   attn_status status = attn_file_write(o->output, j->results, j->result_count, NULL, 0);
-  return status == ATTN_OK ? 0 : fail(EXIT_BAD_DATA, "%s", attn_last_error());
+  return status == ATTN_OK ? 0 : fail_data(status, NULL);
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */

@@ -254,7 +254,7 @@ attn_status attn_workspace_size(const attn_params *params, size_t *bytes) {
   const attn_kernels *kernels;
   if (!bytes) return attn_fail(ATTN_INVALID_ARGUMENT, "bytes is NULL; it must point to a size");
   attn_status status = attn_kernels_current(&kernels);
-  if (!status) status = attn_problem_shape(params, NULL, &problem);
+  if (!status) status = attn_problem_shape(params, "lengths.", &problem);
   return status ? status : workspace_bytes(&problem, kernels, problem.params.num_threads, bytes);
 }
 
@@ -381,7 +381,7 @@ attn_status attn_plan_run_task(attn_plan *plan, int64_t i, void *workspace, size
     return attn_fail(ATTN_INVALID_ARGUMENT, "task i is %" PRId64 "; this plan has no tasks", i);
   }
   const attn_status status =
-      attn_check_limit("task i", i, 0, plan->schedule.tasks - 1, "attn_plan_task_count() - 1");
+      attn_check_range("task i", i, 0, plan->schedule.tasks - 1, "attn_plan_task_count() - 1");
   if (status) return status;
   const size_t needed = attn_plan_workspace_size(plan);
   if (!workspace || workspace_size < needed) {

@@ -27,16 +27,12 @@ attn_status attn_cache_check_handle(const attn_cache *cache) {
 }
 
 attn_status attn_cache_check_sequence(const attn_cache *cache, const char *name, int64_t sequence) {
-  return attn_check_limit(name, sequence, 0, cache->config.max_sequences - 1, "max_sequences - 1");
+  return attn_check_range(name, sequence, 0, cache->config.max_sequences - 1, "max_sequences - 1");
 }
 
 attn_status attn_cache_check_listed(const attn_cache *cache, const int32_t *sequences, int64_t i) {
-  const int64_t s = attn_cache_listed(sequences, i), last = cache->config.max_sequences - 1;
-  if (s >= 0 && s <= last) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "sequences[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64
-                   ", max_sequences - 1",
-                   i, s, last);
+  return attn_check_entry("", "sequences", i, attn_cache_listed(sequences, i), 0,
+                          cache->config.max_sequences - 1, "max_sequences - 1");
 }
 
 /* ---- shape ---- */
@@ -62,11 +58,11 @@ static void clear_unused(attn_cache_config *c) {
 static attn_status resolve_lengths(attn_cache_config *c) {
   attn_status status = ATTN_OK;
   if (c->has_pages) {
-    status = attn_check_extent("page_size", c->page_size, 1, ATTN_MAX_EXTENT);
-    if (!status) status = attn_check_extent("num_pages", c->num_pages, 1, ATTN_MAX_EXTENT);
+    status = attn_check_range("page_size", c->page_size, 1, ATTN_MAX_EXTENT, NULL);
+    if (!status) status = attn_check_range("num_pages", c->num_pages, 1, ATTN_MAX_EXTENT, NULL);
   }
   if (!status && c->has_window) {
-    status = attn_check_extent("window", c->window, 1, ATTN_MAX_EXTENT);
+    status = attn_check_range("window", c->window, 1, ATTN_MAX_EXTENT, NULL);
   }
   if (status) return status;
   if (!c->has_capacity && c->has_window) {
@@ -85,7 +81,7 @@ static attn_status resolve_lengths(attn_cache_config *c) {
                      "capacity is %" PRId64 "; it must be at least window, %" PRId64, c->capacity,
                      c->window);
   }
-  return attn_check_extent("capacity", c->capacity, 1, ATTN_MAX_EXTENT);
+  return attn_check_range("capacity", c->capacity, 1, ATTN_MAX_EXTENT, NULL);
 }
 
 /* Without pages the one page of a sequence is made so long that its last group is whole. */
@@ -103,7 +99,7 @@ static attn_status resolve_layout(attn_cache_config *c, bool known) {
   }
   c->has_key_layout = true;
   if (c->key_layout == ATTN_KEYS_INTERLEAVED && !c->has_pages) {
-    return attn_check_extent("capacity of interleaved keys", c->capacity, 1, most);
+    return attn_check_range("capacity of interleaved keys", c->capacity, 1, most, NULL);
   }
   return attn_check_key_layout(c->key_layout, "page_size", c->page_size);
 }
@@ -112,13 +108,14 @@ static attn_status resolve(const attn_cache_config *given, attn_cache_config *c)
   *c = (attn_cache_config)ATTN_CACHE_CONFIG_INIT;
   attn_status status = attn_copy_params("config", c, sizeof(*c), given);
   if (!status) status = check_storage(c);
-  if (!status) status = attn_check_extent("kv_heads", c->kv_heads, 1, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("head_size", c->head_size, 1, ATTN_MAX_HEAD_SIZE);
+  if (!status) status = attn_check_range("kv_heads", c->kv_heads, 1, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("head_size", c->head_size, 1, ATTN_MAX_HEAD_SIZE, NULL);
   if (status) return status;
   if (!c->has_value_size) c->value_size = c->head_size;
   c->has_value_size = true;
-  status = attn_check_extent("value_size", c->value_size, 1, ATTN_MAX_HEAD_SIZE);
-  if (!status) status = attn_check_extent("max_sequences", c->max_sequences, 1, ATTN_MAX_EXTENT);
+  status = attn_check_range("value_size", c->value_size, 1, ATTN_MAX_HEAD_SIZE, NULL);
+  if (!status)
+    status = attn_check_range("max_sequences", c->max_sequences, 1, ATTN_MAX_EXTENT, NULL);
   if (!status) status = resolve_lengths(c);
   if (!status) {
     const size_t whole = offsetof(attn_cache_config, key_layout) + sizeof(c->key_layout);
@@ -312,10 +309,9 @@ static attn_status check_view_sequence(const attn_cache *cache, const int32_t *s
   const int64_t s = attn_cache_listed(sequences, i);
   if (cache->starts[s] == 0 || query_rows(p, i) <= 1) return ATTN_OK;
   return attn_fail(ATTN_UNSUPPORTED,
-                   "q_len of sequence %" PRId64 " is %" PRId64 "; allowed: 1, since %" PRId32
-                   " key%s left its window of %" PRId64,
-                   s, query_rows(p, i), cache->starts[s], attn_plural(cache->starts[s]),
-                   cache->config.window);
+                   "q_len of sequence %" PRId64 " is %" PRId64
+                   "; allowed: 1, since keys have left its window of %" PRId64 ": %" PRId32,
+                   s, query_rows(p, i), cache->config.window, cache->starts[s]);
 }
 
 static attn_status check_size(const char *name, int64_t given, int64_t ours) {
@@ -342,8 +338,8 @@ static attn_status check_view(const attn_cache *cache, int64_t batch, const int3
         "params.struct_size is %zu; a view needs the first %zu bytes of ATTN_PARAMS_INIT",
         p->struct_size, written);
   }
-  status = sequences ? attn_check_extent("batch", batch, 0, ATTN_MAX_EXTENT)
-                     : attn_check_limit("batch", batch, 0, cache->config.max_sequences,
+  status = sequences ? attn_check_range("batch", batch, 0, ATTN_MAX_EXTENT, NULL)
+                     : attn_check_range("batch", batch, 0, cache->config.max_sequences,
                                         "max_sequences, unless sequences are listed");
   if (!status) status = check_size("head_size", p->head_size, cache->config.head_size);
   if (!status) status = check_size("value_size", p->value_size, cache->config.value_size);

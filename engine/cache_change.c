@@ -66,7 +66,7 @@ attn_status attn_cache_truncate(attn_cache *cache, int64_t sequence, int64_t len
   attn_status status = attn_cache_check_handle(cache);
   if (!status) status = attn_cache_check_sequence(cache, "sequence", sequence);
   if (status) return status;
-  status = attn_check_limit("length", length, 0, cache->lengths[sequence],
+  status = attn_check_range("length", length, 0, cache->lengths[sequence],
                             "the length that the sequence has");
   if (status) return status;
   const int64_t start = window_start(cache, length), lost = cache->lost[sequence];
@@ -135,12 +135,11 @@ static attn_status check_pointers(const append *a) {
 
 /* The rows are the keys of an attention problem without queries, and checked as those. */
 static attn_status describe(append *a, const attn_cache_rows *given) {
-  static const attn_length_names names = ATTN_LENGTH_NAMES("");
   const attn_cache_config *c = &a->cache->config;
   a->rows = (attn_cache_rows)ATTN_CACHE_ROWS_INIT;
   attn_status status = attn_copy_params("rows", &a->rows, sizeof(a->rows), given);
   if (!status) {
-    status = attn_check_limit("batch", a->rows.batch, 0, c->max_sequences, "max_sequences");
+    status = attn_check_range("batch", a->rows.batch, 0, c->max_sequences, "max_sequences");
   }
   if (status) return status;
   attn_params p = ATTN_PARAMS_INIT;
@@ -156,7 +155,7 @@ static attn_status describe(append *a, const attn_cache_rows *given) {
   p.lengths.kv_lens = a->rows.kv_lens;
   p.has_num_threads = a->rows.has_num_threads;
   p.num_threads = a->rows.num_threads;
-  status = attn_problem_shape(&p, &names, &a->problem);
+  status = attn_problem_shape(&p, "", &a->problem);
   return status ? status : check_pointers(a);
 }
 
@@ -165,9 +164,9 @@ static attn_status check_total(const attn_cache *c, int64_t sequence, int64_t ro
   const int64_t length = c->lengths[sequence];
   if (rows <= most - length) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
-                   "; allowed: %" PRId64 " in all, %s",
-                   sequence, length, attn_plural(length), rows, most, limit);
+                   "sequence %" PRId64 ": keys %" PRId64 ", new rows %" PRId64 "; allowed: %" PRId64
+                   " in all, %s",
+                   sequence, length, rows, most, limit);
 }
 
 /* Several rows at once only up to where the window is full. */
@@ -176,15 +175,14 @@ static attn_status check_window(const attn_cache *c, int64_t sequence, int64_t r
   if (rows <= 1 || rows <= free) return ATTN_OK;
   if (free <= 0) {
     return attn_fail(ATTN_UNSUPPORTED,
-                     "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
-                     " at once; allowed: 1, since its window of %" PRId64 " is full",
-                     sequence, length, attn_plural(length), rows, c->config.window);
+                     "sequence %" PRId64 ": keys %" PRId64 ", new rows at once %" PRId64
+                     "; allowed: 1, since its window of %" PRId64 " is full",
+                     sequence, length, rows, c->config.window);
   }
   return attn_fail(ATTN_UNSUPPORTED,
-                   "sequence %" PRId64 " has %" PRId64 " key%s and gets %" PRId64
-                   " at once; allowed: up to %" PRId64 ", until its window of %" PRId64
-                   " is full, then 1",
-                   sequence, length, attn_plural(length), rows, free, c->config.window);
+                   "sequence %" PRId64 ": keys %" PRId64 ", new rows at once %" PRId64
+                   "; allowed: up to %" PRId64 ", until its window of %" PRId64 " is full, then 1",
+                   sequence, length, rows, free, c->config.window);
 }
 
 static attn_status check_length(const attn_cache *c, int64_t sequence, int64_t rows) {
@@ -278,8 +276,8 @@ static attn_status reserve(append *a) {
   if (needed <= free_now) return ATTN_OK;
   for (int64_t i = 0; i < batch; i++) unstage(c, listed(a, i), rows_of(a, i));
   c->num_free = free_before; /* what was pushed beyond is forgotten */
-  return attn_fail(ATTN_OUT_OF_MEMORY, "these rows need %" PRId64 " page%s; free: %" PRId64, needed,
-                   attn_plural(needed), free_now);
+  return attn_fail(ATTN_OUT_OF_MEMORY, "pages needed: %" PRId64 "; free: %" PRId64, needed,
+                   free_now);
 }
 
 static void take_pages(attn_cache *c, int64_t sequence, int64_t rows) {

@@ -113,8 +113,8 @@ static attn_status resolve_params(const attn_layer *layer, const attn_layer_para
   *p = initial;
   if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL");
   attn_status status = attn_copy_params("params", p, sizeof(*p), theirs);
-  if (!status) status = attn_check_extent("batch", p->batch, 0, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("len", p->len, 0, ATTN_MAX_EXTENT);
+  if (!status) status = attn_check_range("batch", p->batch, 0, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("len", p->len, 0, ATTN_MAX_EXTENT, NULL);
   if (!status) status = attn_check_dropout(&p->dropout);
   if (!status) status = attn_check_threads(p->has_num_threads, p->num_threads, &p->num_threads);
   if (status) return status;

@@ -16,11 +16,11 @@ attn_status attn_layer_config_copy(const attn_layer_config *given, attn_layer_co
 }
 
 static attn_status resolve_heads(attn_layer_config *c) {
-  attn_status status = attn_check_extent("d_model", c->d_model, 1, MAX_MODEL);
-  if (!status) status = attn_check_extent("num_heads", c->num_heads, 1, MAX_MODEL);
+  attn_status status = attn_check_range("d_model", c->d_model, 1, MAX_MODEL, NULL);
+  if (!status) status = attn_check_range("num_heads", c->num_heads, 1, MAX_MODEL, NULL);
   if (status) return status;
   if (!c->has_num_kv_heads) c->num_kv_heads = c->num_heads;
-  status = attn_check_limit("num_kv_heads", c->num_kv_heads, 1, c->num_heads, "num_heads");
+  status = attn_check_range("num_kv_heads", c->num_kv_heads, 1, c->num_heads, "num_heads");
   if (status || c->num_heads % c->num_kv_heads == 0) return status;
   return attn_fail(ATTN_INVALID_ARGUMENT,
                    "num_kv_heads is %" PRId64 "; it must divide num_heads, %" PRId64,
@@ -37,9 +37,10 @@ attn_status attn_layer_config_resolve(attn_layer_config *c) {
                      c->num_heads, c->d_model);
   }
   if (!c->has_head_size) c->head_size = c->d_model / c->num_heads;
-  status = attn_check_extent("head_size", c->head_size, 1, ATTN_MAX_HEAD_SIZE);
+  status = attn_check_range("head_size", c->head_size, 1, ATTN_MAX_HEAD_SIZE, NULL);
   if (!status) {
-    status = attn_check_extent("num_heads * head_size", c->num_heads * c->head_size, 1, MAX_MODEL);
+    status =
+        attn_check_range("num_heads * head_size", c->num_heads * c->head_size, 1, MAX_MODEL, NULL);
   }
   if (!status) status = attn_check_scale(c->has_scale, c->scale);
   if (status) return status;

@@ -3,16 +3,33 @@
 
 #include "problem.h"
 
+#include <attn/cache.h>
+#include <attn/layer.h>
+
 #include "status.h"
 #include "threads.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_THREADS = 1024 };
 #define MAX_ROWS                                                                                   \
   ((int64_t)1 << 40) /* batch * q_heads * q_len: keeps every product inside 64 bits */
+
+/* A field that a later version put into padding at the end would leave struct_size as it is, and be ignored silently by
+ * this one. */
+#define ENDS_WITH(type, last)                                                                      \
+  _Static_assert(sizeof(type) == offsetof(type, last) + sizeof(((type *)NULL)->last),              \
+                 #type " ends in padding: name it `reserved`, and check that it is 0")
+ENDS_WITH(attn_params, reserved);
+ENDS_WITH(attn_cache_config, key_layout);
+ENDS_WITH(attn_cache_rows, num_threads);
+ENDS_WITH(attn_cache_usage, pages_in_use);
+ENDS_WITH(attn_layer_config, scale);
+ENDS_WITH(attn_layer_weights, out);
+ENDS_WITH(attn_layer_params, cancel_user);
 
 attn_status attn_copy_params(const char *name, void *ours, size_t our_size, const void *theirs) {
   size_t size;
@@ -36,23 +53,25 @@ attn_status attn_copy_params(const char *name, void *ours, size_t our_size, cons
   return ATTN_OK;
 }
 
-attn_status attn_check_extent(const char *name, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT, "%s is %" PRId64 "; allowed: %" PRId64 " ... %" PRId64,
-                   name, value, least, most);
-}
-
-attn_status attn_check_limit(const char *name, int64_t value, int64_t least, int64_t most,
+attn_status attn_check_range(const char *name, int64_t value, int64_t least, int64_t most,
                              const char *limit) {
   if (value >= least && value <= most) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "%s is %" PRId64 "; allowed: %" PRId64 " ... %" PRId64 ", %s", name, value,
-                   least, most, limit);
+                   "%s is %" PRId64 "; allowed: %" PRId64 " ... %" PRId64 "%s%s", name, value,
+                   least, most, limit ? ", " : "", limit ? limit : "");
+}
+
+attn_status attn_check_entry(const char *prefix, const char *name, int64_t i, int64_t value,
+                             int64_t least, int64_t most, const char *limit) {
+  if (value >= least && value <= most) return ATTN_OK; /* before a name is made for nothing */
+  char entry[128];
+  snprintf(entry, sizeof(entry), "%s%s[%" PRId64 "]", prefix, name, i);
+  return attn_check_range(entry, value, least, most, limit);
 }
 
 attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads) {
-  attn_status status = attn_check_extent("q_heads", q_heads, 1, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("kv_heads", kv_heads, 1, ATTN_MAX_EXTENT);
+  attn_status status = attn_check_range("q_heads", q_heads, 1, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("kv_heads", kv_heads, 1, ATTN_MAX_EXTENT, NULL);
   if (status) return status;
   if (q_heads % kv_heads == 0) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
@@ -98,7 +117,7 @@ attn_status attn_check_dropout(const attn_dropout *dropout) {
 
 attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads) {
   if (has_num_threads) {
-    const attn_status status = attn_check_extent("num_threads", num_threads, 1, MAX_THREADS);
+    const attn_status status = attn_check_range("num_threads", num_threads, 1, MAX_THREADS, NULL);
     if (status) return status;
     *threads = num_threads;
   } else {
@@ -196,70 +215,62 @@ static void measure(attn_problem *problem) {
   problem->kv_bytes = bytes < 9e18 ? (int64_t)bytes : INT64_MAX;
 }
 
-static const attn_length_names names_in_params = ATTN_LENGTH_NAMES("lengths.");
-
-/* `by` names what allows no more, and so does `and_by` where that is not NULL. */
-static attn_status check_entry(const char *name, int64_t n, int64_t value, int64_t most,
-                               const char *by, const char *and_by) {
-  if (value >= 0 && value <= most) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "%s[%" PRId64 "] is %" PRId64 "; allowed: 0 ... %" PRId64 ", by %s%s%s", name, n,
-                   value, most, by, and_by ? " and " : "", and_by ? and_by : "");
-}
-
-static attn_status check_offsets(const char *name, const int32_t *offsets, int64_t batch,
-                                 const char *total_name, int64_t total) {
+static attn_status check_offsets(const char *prefix, const char *name, const int32_t *offsets,
+                                 int64_t batch, const char *total_name, int64_t total) {
   if (!offsets) return ATTN_OK;
   if (offsets[0] != 0) {
-    return attn_fail(ATTN_INVALID_ARGUMENT, "%s[0] is %" PRId32 "; it must be 0", name, offsets[0]);
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s%s[0] is %" PRId32 "; it must be 0", prefix, name,
+                     offsets[0]);
   }
   for (int64_t n = 1; n <= batch; n++) {
     if (offsets[n] >= offsets[n - 1] && offsets[n] <= total) continue;
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "%s[%" PRId64 "] is %" PRId32 "; allowed: %" PRId32 " ... %" PRId64
-                     ", from the entry before it to %s",
-                     name, n, offsets[n], offsets[n - 1], total, total_name);
+    char limit[64];
+    snprintf(limit, sizeof(limit), "from the entry before it to %s", total_name);
+    return attn_check_entry(prefix, name, n, offsets[n], offsets[n - 1], total, limit);
   }
   if (offsets[batch] == total) return ATTN_OK;
   return attn_fail(ATTN_INVALID_ARGUMENT,
-                   "%s[%" PRId64 "] is %" PRId32 "; the last must be %s, %" PRId64, name, batch,
-                   offsets[batch], total_name, total);
+                   "%s%s[%" PRId64 "] is %" PRId32 "; the last must be %s, %" PRId64, prefix, name,
+                   batch, offsets[batch], total_name, total);
 }
 
 /* Sequence n inside the room it has. */
-static attn_status check_sequence(const attn_params *p, const attn_length_names *names, int64_t n) {
+static attn_status check_sequence(const attn_params *p, const char *prefix, int64_t n) {
   const attn_lengths *l = &p->lengths;
   const attn_sequence room = attn_sequence_room(p, n);
-  const char *rows_by = l->cu_seqlens_q ? names->cu_seqlens_q : "q_len";
-  const char *keys_by = l->cu_seqlens_k ? names->cu_seqlens_k : "kv_len", *and_by = NULL;
+  const char *rows_by = l->cu_seqlens_q ? "by cu_seqlens_q" : "by q_len";
+  const char *keys_by = l->cu_seqlens_k ? "by cu_seqlens_k" : "by kv_len";
   int64_t keys = room.kv_len;
   attn_status status = ATTN_OK;
-  if (l->q_lens) status = check_entry(names->q_lens, n, l->q_lens[n], room.q_len, rows_by, NULL);
+  if (l->q_lens) {
+    status = attn_check_entry(prefix, "q_lens", n, l->q_lens[n], 0, room.q_len, rows_by);
+  }
   if (!status && l->left_padding) {
-    status = check_entry(names->left_padding, n, l->left_padding[n], keys, keys_by, NULL);
+    status = attn_check_entry(prefix, "left_padding", n, l->left_padding[n], 0, keys, keys_by);
     keys -= l->left_padding[n];
-    and_by = names->left_padding;
+    keys_by = l->cu_seqlens_k ? "by cu_seqlens_k and left_padding" : "by kv_len and left_padding";
   }
   if (!status && l->kv_lens) {
-    status = check_entry(names->kv_lens, n, l->kv_lens[n], keys, keys_by, and_by);
+    status = attn_check_entry(prefix, "kv_lens", n, l->kv_lens[n], 0, keys, keys_by);
     keys = l->kv_lens[n];
-    keys_by = names->kv_lens, and_by = NULL;
+    keys_by = "by kv_lens";
   }
   if (!status && l->kv_starts) {
-    status = check_entry(names->kv_starts, n, l->kv_starts[n], keys, keys_by, and_by);
+    status = attn_check_entry(prefix, "kv_starts", n, l->kv_starts[n], 0, keys, keys_by);
   }
   return status;
 }
 
-static attn_status check_lengths(const attn_problem *problem, const attn_length_names *names) {
+static attn_status check_lengths(const attn_problem *problem, const char *prefix) {
   const attn_params *p = &problem->params;
   const attn_lengths *l = &p->lengths;
   if (!problem->ragged) return ATTN_OK;
   attn_status status =
-      check_offsets(names->cu_seqlens_q, l->cu_seqlens_q, p->batch, "q_len", p->q_len);
-  if (!status)
-    status = check_offsets(names->cu_seqlens_k, l->cu_seqlens_k, p->batch, "kv_len", p->kv_len);
-  for (int64_t n = 0; n < p->batch && !status; n++) status = check_sequence(p, names, n);
+      check_offsets(prefix, "cu_seqlens_q", l->cu_seqlens_q, p->batch, "q_len", p->q_len);
+  if (!status) {
+    status = check_offsets(prefix, "cu_seqlens_k", l->cu_seqlens_k, p->batch, "kv_len", p->kv_len);
+  }
+  for (int64_t n = 0; n < p->batch && !status; n++) status = check_sequence(p, prefix, n);
   return status;
 }
 
@@ -272,16 +283,16 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
   if (keys > g->table_width * g->page_size ||
       (s.kv_begin == 0 && s.kv_row + keys > g->table_width * g->page_size)) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "sequence %" PRId64 " has %" PRId64 " key%s from slot %" PRId64
+                     "keys of sequence %" PRId64 ": %" PRId64 ", from slot %" PRId64
                      "; pages.table_width %" PRId64 " * pages.page_size %" PRId64 " holds %" PRId64,
-                     n, keys, attn_plural(keys), s.kv_row + s.kv_begin, g->table_width,
-                     g->page_size, g->table_width * g->page_size);
+                     n, keys, s.kv_row + s.kv_begin, g->table_width, g->page_size,
+                     g->table_width * g->page_size);
   }
   if (g->num_pages == 0) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "pages.num_pages is 0; sequence %" PRId64 " has %" PRId64
-                     " key%s, which must lie in pages",
-                     n, keys, attn_plural(keys));
+                     "pages.num_pages is 0; keys of sequence %" PRId64
+                     ", which must lie in pages: %" PRId64,
+                     n, keys);
   }
   const int32_t *row = g->table + n * g->table_stride;
   const int64_t first = (s.kv_row + s.kv_begin) / g->page_size;
@@ -289,10 +300,9 @@ static attn_status check_table(const attn_problem *problem, int64_t n) {
   for (int64_t i = first; i <= last; i++) {
     const int64_t at = i % g->table_width;
     if (row[at] >= 0 && row[at] < g->num_pages) continue;
-    return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "pages.table[%" PRId64 "][%" PRId64 "] is %" PRId32 "; allowed: 0 ... %" PRId64
-                     ", pages.num_pages - 1",
-                     n, at, row[at], g->num_pages - 1);
+    char table[64];
+    snprintf(table, sizeof(table), "pages.table[%" PRId64 "]", n);
+    return attn_check_entry(table, "", at, row[at], 0, g->num_pages - 1, "pages.num_pages - 1");
   }
   return ATTN_OK;
 }
@@ -326,26 +336,28 @@ static attn_status check_pages(const attn_problem *problem) {
                      "lengths.cu_seqlens_k and pages.table are both given; allowed: one of them, "
                      "keys lie packed or in pages");
   }
-  attn_status status = attn_check_extent("pages.table_width", g->table_width, 1, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("pages.page_size", g->page_size, 1, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("pages.num_pages", g->num_pages, 0, ATTN_MAX_EXTENT);
+  attn_status status =
+      attn_check_range("pages.table_width", g->table_width, 1, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("pages.page_size", g->page_size, 1, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("pages.num_pages", g->num_pages, 0, ATTN_MAX_EXTENT, NULL);
   if (!status) status = attn_check_key_layout(p->key_layout, "pages.page_size", g->page_size);
   for (int64_t n = 0; n < p->batch && !status; n++) status = check_table(problem, n);
   return status;
 }
 
-static attn_status check_shape(const attn_params *params, const attn_length_names *names,
+static attn_status check_shape(const attn_params *params, const char *lengths_prefix,
                                attn_problem *problem) {
   const attn_params initial = ATTN_PARAMS_INIT;
   attn_params *p = &problem->params;
   *p = initial;
   attn_status status = attn_copy_params("params", p, sizeof(*p), params);
+  if (!status) status = attn_check_range("reserved", p->reserved, 0, 0, "for later versions");
   if (!status) status = attn_check_heads(p->q_heads, p->kv_heads);
-  if (!status) status = attn_check_extent("batch", p->batch, 0, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("q_len", p->q_len, 0, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("kv_len", p->kv_len, 0, ATTN_MAX_EXTENT);
-  if (!status) status = attn_check_extent("head_size", p->head_size, 1, ATTN_MAX_HEAD_SIZE);
-  if (!status) status = attn_check_extent("value_size", p->value_size, 1, ATTN_MAX_HEAD_SIZE);
+  if (!status) status = attn_check_range("batch", p->batch, 0, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("q_len", p->q_len, 0, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("kv_len", p->kv_len, 0, ATTN_MAX_EXTENT, NULL);
+  if (!status) status = attn_check_range("head_size", p->head_size, 1, ATTN_MAX_HEAD_SIZE, NULL);
+  if (!status) status = attn_check_range("value_size", p->value_size, 1, ATTN_MAX_HEAD_SIZE, NULL);
   if (!status) status = check_rows(p);
   if (!status) status = attn_check_scale(p->has_scale, p->scale);
   if (!status) status = attn_check_dropout(&p->dropout);
@@ -353,16 +365,16 @@ static attn_status check_shape(const attn_params *params, const attn_length_name
   if (status) return status;
   p->has_num_threads = true;
   resolve(problem);
-  status = check_lengths(problem, names ? names : &names_in_params);
+  status = check_lengths(problem, lengths_prefix);
   if (!status) status = check_pages(problem);
   if (!status) measure(problem);
   return status;
 }
 
-attn_status attn_problem_shape(const attn_params *params, const attn_length_names *names,
+attn_status attn_problem_shape(const attn_params *params, const char *lengths_prefix,
                                attn_problem *problem) {
   const attn_fpmode mode = attn_fpmode_enter();
-  const attn_status status = check_shape(params, names, problem);
+  const attn_status status = check_shape(params, lengths_prefix, problem);
   attn_fpmode_leave(mode);
   return status;
 }
@@ -380,7 +392,7 @@ static attn_status check_output(const char *name, int64_t stride, int64_t extent
 }
 
 attn_status attn_problem_init(const attn_params *params, attn_problem *problem) {
-  attn_status status = attn_problem_shape(params, NULL, problem);
+  attn_status status = attn_problem_shape(params, "lengths.", problem);
   if (status) return status;
   const attn_params *p = &problem->params;
   if (p->batch == 0 || p->q_len == 0) return ATTN_OK;

@@ -31,16 +31,6 @@ typedef struct attn_sequence {
   int64_t kv_begin, diagonal;
 } attn_sequence;
 
-/* The fields of attn_lengths under the names that the caller knows them by, for messages. */
-typedef struct attn_length_names {
-  const char *cu_seqlens_q, *cu_seqlens_k, *q_lens, *kv_lens, *left_padding, *kv_starts;
-} attn_length_names;
-
-/* `at`: a literal that stands before them. */
-#define ATTN_LENGTH_NAMES(at)                                                                      \
-  {at "cu_seqlens_q", at "cu_seqlens_k", at "q_lens",                                              \
-   at "kv_lens",      at "left_padding", at "kv_starts"}
-
 attn_sequence attn_problem_sequence(const attn_problem *problem, int64_t n);
 /* The room that it has, before q_lens and the other lengths say how much of it is used. */
 attn_sequence attn_sequence_room(const attn_params *params, int64_t n);
@@ -49,8 +39,9 @@ attn_sequence attn_sequence_room(const attn_params *params, int64_t n);
  * unknown tail is not zero. `name` is for the message. */
 attn_status attn_copy_params(const char *name, void *ours, size_t our_size, const void *theirs);
 
-/* Checks shapes and options, not pointers. `names` of params.lengths; NULL: params are the caller's own. */
-attn_status attn_problem_shape(const attn_params *params, const attn_length_names *names,
+/* Checks shapes and options, not pointers. In messages `lengths_prefix` stands before the fields of params.lengths:
+ * "lengths.", or "" where the caller knows them from another struct. */
+attn_status attn_problem_shape(const attn_params *params, const char *lengths_prefix,
                                attn_problem *problem);
 /* Checks everything. */
 attn_status attn_problem_init(const attn_params *params, attn_problem *problem);
@@ -65,11 +56,12 @@ attn_status attn_copy_out(const char *name, void *theirs, const void *ours, size
 /* 1/sqrt(head_size) in double, rounded to float, whatever the caller's rounding mode. */
 float attn_default_scale(int64_t head_size);
 
-/* Checks shared with the layer. */
-attn_status attn_check_extent(const char *name, int64_t value, int64_t least, int64_t most);
-/* The same where `most` is due to something else, which `limit` tells. */
-attn_status attn_check_limit(const char *name, int64_t value, int64_t least, int64_t most,
+/* `limit` tells to what `most` is due; NULL: it is always the same. */
+attn_status attn_check_range(const char *name, int64_t value, int64_t least, int64_t most,
                              const char *limit);
+/* The same for entry i of the array that is called `prefix` and `name`. */
+attn_status attn_check_entry(const char *prefix, const char *name, int64_t i, int64_t value,
+                             int64_t least, int64_t most, const char *limit);
 attn_status attn_check_heads(int64_t q_heads, int64_t kv_heads);
 attn_status attn_check_scale(bool has_scale, float scale);
 attn_status attn_check_dropout(const attn_dropout *dropout);

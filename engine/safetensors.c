@@ -187,9 +187,9 @@ static attn_status read_range(const attn_file *file, const json_t *value, size_t
     return bad_file(file, "tensor '%.80s': shape %s has more elements than 63 bits count",
                     tensor->name, shape);
   if (bytes != end - begin)
-    return bad_file(file, "tensor '%.80s': %s %s needs %lld byte%s; data_offsets give it %lld",
+    return bad_file(file, "tensor '%.80s': bytes of %s %s: %lld; data_offsets give it %lld",
                     tensor->name, attn_dtype_name(tensor->dtype), shape, (long long)bytes,
-                    attn_plural(bytes), (long long)(end - begin));
+                    (long long)(end - begin));
   tensor->data = file->map + data_begin + begin;
   return ATTN_OK;
 }
@@ -243,15 +243,14 @@ static attn_status check_coverage(const attn_file *file, size_t data_begin) {
       return bad_file(file, "the data of tensor '%.80s' overlaps that of '%.80s'", tensor->name,
                       previous);
     if (begin > reached)
-      return bad_file(file, "%lld byte%s of no tensor before the data of tensor '%.80s'",
-                      (long long)(begin - reached), attn_plural(begin - reached), tensor->name);
+      return bad_file(file, "bytes of no tensor before the data of tensor '%.80s': %lld",
+                      tensor->name, (long long)(begin - reached));
     reached = begin + tensor_bytes(tensor);
     previous = tensor->name;
   }
   if (reached != file->map + file->size)
-    return bad_file(file, "%lld byte%s of no tensor at the end of the file",
-                    (long long)(file->map + file->size - reached),
-                    attn_plural(file->map + file->size - reached));
+    return bad_file(file, "bytes of no tensor at the end of the file: %lld",
+                    (long long)(file->map + file->size - reached));
   return ATTN_OK;
 }
 
@@ -297,9 +296,8 @@ static attn_status map_file(attn_file *file) {
                        file->path, S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe");
   } else if (info.st_size < LENGTH_BYTES) {
     status = bad_file(file,
-                      "the file has %lld byte%s; a safetensors file begins with %d bytes of "
-                      "header length",
-                      (long long)info.st_size, attn_plural(info.st_size), LENGTH_BYTES);
+                      "bytes of the file: %lld; a safetensors file begins with %d of header length",
+                      (long long)info.st_size, LENGTH_BYTES);
   } else {
     file->size = (size_t)info.st_size;
     void *map = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);

@@ -17,7 +17,4 @@ attn_status attn_fail(attn_status status, const char *format, ...)
 attn_status attn_fail_memory(const char *name, const void *memory, size_t size, size_t needed,
                              const char *units, const char *function);
 
-/* What makes a noun a plural after that number. */
-static inline const char *attn_plural(int64_t count) { return count == 1 ? "" : "s"; }
-
 #endif

@@ -242,7 +242,7 @@ static attn_status complete_config(reader *r) {
                        first->name, attn_shape_text(first->shape, first->rank, shape),
                        per_head ? "(d_model, heads, head size)" : "two extents");
     return attn_fail(ATTN_INVALID_ARGUMENT,
-                     "num_heads is 0; the %s form of %.200s does not tell "
+                     "num_heads is missing; the %s form of %.200s does not tell "
                      "it: give it as >= 1",
                      f->title, r->path);
   }

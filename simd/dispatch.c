@@ -8,21 +8,14 @@
 
 #include <string.h>
 
-/* Keep what is said of sets that this processor may have, and drop the rest: their kernels are not compiled. */
-#define ON_ANYWHERE(...) __VA_ARGS__
-#if defined(__x86_64__)
-#define ON_X86_64(...) __VA_ARGS__
-#define ON_AARCH64(...)
-#elif defined(__aarch64__)
-#define ON_X86_64(...)
-#define ON_AARCH64(...) __VA_ARGS__
-#else
-#define ON_X86_64(...)
-#define ON_AARCH64(...)
-#endif
+/* Keeps what is said of sets that are compiled in (ATTN_HAVE_<name> is 1, by cmake/IsaFlags.cmake), and drops the rest. */
+#define IF_0(...)
+#define IF_1(...) __VA_ARGS__
+#define IF_EXPANDED(have, ...) IF_##have(__VA_ARGS__)
+#define IF(have, ...) IF_EXPANDED(have, __VA_ARGS__)
 
-#define ATTN_ISA_ROW(name, processors, feature)                                                    \
-  ON_##processors(extern const attn_kernels attn_kernels_##name[2];)
+#define ATTN_ISA_ROW(name, feature)                                                                \
+  IF(ATTN_HAVE_##name, extern const attn_kernels attn_kernels_##name[2];)
 #include "isa.inc"
 #undef ATTN_ISA_ROW
 
@@ -30,13 +23,13 @@ static const struct {
   const attn_kernels *kernels;
   unsigned feature;
 } list[] = {
-#define ATTN_ISA_ROW(name, processors, feature) ON_##processors({attn_kernels_##name, feature}, )
+#define ATTN_ISA_ROW(name, feature) IF(ATTN_HAVE_##name, {attn_kernels_##name, feature}, )
 #include "isa.inc"
 #undef ATTN_ISA_ROW
 };
 
 static const char *const known[] = {
-#define ATTN_ISA_ROW(name, processors, feature) #name,
+#define ATTN_ISA_ROW(name, feature) #name,
 #include "isa.inc"
 #undef ATTN_ISA_ROW
 };

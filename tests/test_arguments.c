@@ -64,6 +64,7 @@ static void options(void) {
   BAD((a->has_num_threads = true, a->num_threads = 1025), "num_threads 1025 1024");
   BAD(a->struct_size = 0, "struct_size 0");
   BAD(a->struct_size = 3, "struct_size 3");
+  BAD(a->reserved = 7, "reserved 7");
   BAD(a->q.data = NULL, "q NULL");
   BAD(a->k.data = NULL, "k NULL");
   BAD(a->v.data = NULL, "v NULL");

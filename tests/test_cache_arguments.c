@@ -275,7 +275,7 @@ static void appends(void) {
   r.left_padding = (int32_t[]){-1, 0};
   REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "left_padding[0] is -1");
   r = rows_of(3, NULL, 6); /* the last of three passes its capacity */
-  REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "sequence 2 has 3 keys and gets 6");
+  REFUSED(attn_cache_append(cache, &r), ATTN_INVALID_ARGUMENT, "sequence 2: keys 3, new rows 6;");
   for (int s = 0; s < SEQUENCES; s++) CHECK_INT(attn_cache_length(cache, s), s == 2 ? 3 : 0);
   r = rows_of(3, NULL, 5); /* refusals have left no marks */
   CHECK_OK(attn_cache_append(cache, &r));
@@ -296,11 +296,11 @@ static void rings(void) {
   c.window = 4;
   attn_cache *cache = create(&c);
   REFUSED(feed(cache, 0, 5), ATTN_UNSUPPORTED,
-          "sequence 0 has 0 keys and gets 5 at once; allowed: up to 4, until its window of 4 is "
+          "sequence 0: keys 0, new rows at once 5; allowed: up to 4, until its window of 4 is "
           "full, then 1");
   CHECK_OK(feed(cache, 0, 1));
   REFUSED(feed(cache, 0, 4), ATTN_UNSUPPORTED,
-          "sequence 0 has 1 key and gets 4 at once; allowed: up to 3, until its window of 4 is "
+          "sequence 0: keys 1, new rows at once 4; allowed: up to 3, until its window of 4 is "
           "full, then 1");
   CHECK_OK(feed(cache, 0, 2));
   REFUSED(feed(cache, 0, 2), ATTN_UNSUPPORTED, "allowed: up to 1, until its window of 4 is full");
@@ -308,12 +308,12 @@ static void rings(void) {
           "allowed: 2147483647 in all, the most positions that there are");
   CHECK_OK(feed(cache, 0, 1));
   REFUSED(feed(cache, 0, 2), ATTN_UNSUPPORTED,
-          "sequence 0 has 4 keys and gets 2 at once; allowed: 1, since its window of 4 is full");
+          "sequence 0: keys 4, new rows at once 2; allowed: 1, since its window of 4 is full");
   CHECK_OK(feed(cache, 0, 1));
   attn_params p = ATTN_PARAMS_INIT;
   p.q_len = 2;
   REFUSED(attn_cache_view(cache, 1, NULL, NULL, 0, &p), ATTN_UNSUPPORTED,
-          "q_len of sequence 0 is 2; allowed: 1, since 1 key left its window of 4");
+          "q_len of sequence 0 is 2; allowed: 1, since keys have left its window of 4: 1");
   p.lengths.q_lens = (int32_t[]){1};
   CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &p));
   p.lengths.q_lens = NULL;
@@ -363,13 +363,13 @@ static void out_of_pages(void) {
   CHECK_OK(attn_cache_fork(cache, 0, 1));
   CHECK_OK(attn_cache_fork(cache, 0, 2));
   attn_cache_rows r = rows_of(3, NULL, 1); /* two copies, and the third writes where all are now */
-  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "need 2 pages; free: 1");
+  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "pages needed: 2; free: 1");
   for (int s = 0; s < 3; s++) CHECK_INT(attn_cache_length(cache, s), 6);
   r.batch = 2; /* one copy would do if the third were not there */
-  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "need 2 pages; free: 1");
+  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "pages needed: 2; free: 1");
   CHECK_OK(attn_cache_truncate(cache, 2, 4));
   CHECK_OK(attn_cache_append(cache, &r));
-  REFUSED(feed(cache, 2, 1), ATTN_OUT_OF_MEMORY, "need 1 page; free: 0");
+  REFUSED(feed(cache, 2, 1), ATTN_OUT_OF_MEMORY, "pages needed: 1; free: 0");
   CHECK_OK(attn_cache_reset(cache, 1));
   CHECK_OK(feed(cache, 2, 1));
   attn_cache_destroy(cache);

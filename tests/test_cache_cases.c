@@ -127,7 +127,7 @@ static void capacity_is_checked(void) {
     unsigned char *before = check_alloc(bytes);
     memcpy(before, memory.data, bytes);
     CHECK_STATUS(feed(cache, 0, &p, 0, 5, 4), ATTN_INVALID_ARGUMENT);
-    CHECK(strstr(attn_last_error(), "5 keys and gets 4") && strstr(attn_last_error(), "8"));
+    CHECK(strstr(attn_last_error(), "keys 5, new rows 4") && strstr(attn_last_error(), "8"));
     CHECK(memcmp(before, memory.data, bytes) == 0);
     CHECK_INT(attn_cache_length(cache, 0), 5);
     CHECK_OK(feed(cache, 0, &p, 0, 5, 3));

@@ -136,9 +136,9 @@ expect 0 '^weights ' run --weights "$params" --input "$case" --heads 4 -o "$work
 check "weights and input give another file than the case" cmp "$work/y" "$work/y3"
 expect 0 'layer: .* not causal' run --weights "$params" --input "$case" --heads 4 --no-causal -o "$work/y4"
 check "--no-causal changes nothing" sh -c "! cmp -s '$work/y' '$work/y4'"
-expect 0 '16 heads of 8' run --weights "$params" --input "$work/y" --tensor y --heads 16
-expect 0 '16 heads of 8' run --weights "$params" --input "$work/y" --heads 16 # the only tensor
-expect 0 '2 heads of 64' run --weights "$params" --input "$case" --heads 2 --kv-heads 2 --head-size 64
+expect 0 'heads 16, head size 8,' run --weights "$params" --input "$work/y" --tensor y --heads 16
+expect 0 'heads 16, head size 8,' run --weights "$params" --input "$work/y" --heads 16 # the only tensor
+expect 0 'heads 2, head size 64,' run --weights "$params" --input "$case" --heads 2 --kv-heads 2 --head-size 64
 expect 1 "'Dense_0/kernel' has shape \[128,384\].* expects \[128,256\]" run --weights "$params" \
   --input "$case" --heads 4 --kv-heads 2
 expect 1 "'Dense_1/kernel' has shape \[128,128\].* expects \[192,128\]" run --weights "$params" \
@@ -146,14 +146,30 @@ expect 1 "'Dense_1/kernel' has shape \[128,128\].* expects \[192,128\]" run --we
 expect 1 "no attention weights with the prefix 'p/'" run --weights "$params" --input "$case" --heads 4 --prefix p/
 expect 1 "'y_f64' is surplus" run --weights "$data/nnx_d30_h5_T19.safetensors" \
   --input "$data/nnx_d30_h5_T19.safetensors" --heads 5
-expect 0 '5 heads of 6' run --weights "$data/nnx_d30_h5_T19.safetensors" \
+expect 0 'heads 5, head size 6,' run --weights "$data/nnx_d30_h5_T19.safetensors" \
   --input "$data/nnx_d30_h5_T19.safetensors" --heads 5 --allow-other
 expect 1 "tensor 'none' is missing" run --weights "$params" --input "$case" --heads 4 --tensor none
 expect 1 'name the input with --tensor' run --weights "$params" --input "$params" --heads 4
 expect 1 'the input must be (T,D) or (B,T,D)' run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/bias
 expect 1 "shape \[128,384\]; expected \[128,128\]" run --weights "$params" --input "$params" --heads 4 --tensor Dense_0/kernel
-expect 2 '--heads is 0; .* form of .* does not tell it' run --weights "$params" --input "$case"
-expect 2 '--heads is 3; it must divide d_model, 128, when no --head-size is given' run --weights "$params" --input "$case" --heads 3
+expect 2 '--heads is missing; .* form of .* does not tell it' run --weights "$params" --input "$case"
+expect 2 '--heads is 3; it must divide d_model, 128, when no head_size is given' run --weights "$params" --input "$case" --heads 3
+expect 2 '--kv-heads is 2; it must divide num_heads, 3' run --weights "$params" --input "$case" --heads 3 --kv-heads 2
+expect 2 '--heads \* head_size is' run --weights "$params" --input "$case" --heads 1048576 --head-size 1024
+# Messages give files and prefixes as they are, whatever they are called.
+for name in isa num_heads 'head_size is 3' 'my batch file' ATTN_ISA; do
+  mkdir -p "$work/names"
+  cp "$data/nnx_d30_h5_T19.safetensors" "$work/names/$name"
+  cp "$case" "$work/names/$name.case"
+  (
+    cd "$work/names" || exit
+    "$program" run --weights "$name" --input "$name" --heads 5 2>err
+    "$program" run --weights "$name" --input "$name" --heads 5 --prefix "$name" 2>>err
+    "$program" run "$name.case" 2>>err
+  )
+  check "'$name' is not what messages call that file" [ \
+    "$(grep -c -e "^attn: $name: tensor" -e "^attn: $name: no .* '$name'" -e "^attn: cannot open " "$work/names/err")" = 3 ]
+done
 
 # ---- output that cannot or must not be written ----
 
@@ -179,7 +195,7 @@ fi
 head -c 1000 "$case" >"$work/short.safetensors"
 expect 1 'must ascend within' run "$work/short.safetensors"
 printf 'x' >"$work/tiny"
-expect 1 'has 1 byte;' run "$work/tiny"
+expect 1 'bytes of the file: 1;' run "$work/tiny"
 expect 1 'cannot open .*/none: No such file' run "$work/none"
 expect 1 'it is a directory' run "$work"
 expect 1 "metadata 'form' is missing" run "$work/y"
@@ -210,6 +226,15 @@ edit nnx_d30_h5_T19 '"tol_unit"' '"rotary_x"'
 expect 3 "'rotary_x' belongs to a layer that norms or rotates" run "$work/edited.safetensors"
 edit nnx_d30_h5_T19 '"tol_unit"' '"tol_unix"'
 expect 1 "'tol_unit' is missing" run "$work/edited.safetensors"
+# What a file may hold, but this version cannot convert, is unsupported wherever it stands.
+edit linen_d128_h4_T17_B3 '"x":{"dtype":"F32"' '"x":{"dtype":"I32"'
+cp "$params" "$work/linen_d128_h4.params.safetensors"
+expect 3 "edited.safetensors: .*'x'.*I32" run "$work/edited.safetensors"
+expect 3 "edited.safetensors: .*'x'.*I32" run --weights "$params" --input "$work/edited.safetensors" --heads 4
+edit linen_d128_h4_T17_B3 '"y_f64":{"dtype":"F64"' '"y_f64":{"dtype":"I64"'
+expect 3 "edited.safetensors: .*'y_f64'.*I64" run "$work/edited.safetensors"
+edit linen_d128_h4_T17_B3 '"tol_unit":{"dtype":"F32"' '"tol_unit":{"dtype":"I32"'
+expect 3 "edited.safetensors: .*'tol_unit'.*I32" run "$work/edited.safetensors"
 edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '.inen_d128_h4.params'
 expect 1 "'params_file' is '.inen" run "$work/edited.safetensors"
 edit linen_d128_h4_T17_B3 'linen_d128_h4.params' '\/inen_d128_h4.params'
@@ -281,8 +306,8 @@ expect 1 "'window_left' is '-2'" run "$work/edited.safetensors"
 
 # ---- bad usage ----
 
-expect 2 'no command'
-expect 2 "unknown command 'walk'" walk
+expect 2 'no command; allowed: run, plan, info'
+expect 2 "unknown command 'walk'; allowed: run, plan, info" walk
 expect 2 'nothing to run' run
 expect 2 "'b' is too much" run a b
 expect 2 "'a' is too much" info a
@@ -397,7 +422,7 @@ expect 0 '"makespan"' plan --json --threads 3 --heads 2 --head-size 8 --len 10
 expect 2 '--heads is missing' plan --len 3 --head-size 8
 expect 2 '--len is missing' plan --heads 3 --head-size 8
 expect 2 '--head-size is missing' plan --heads 3 --len 8
-expect 2 '--heads is 3; it must be a multiple of --kv-heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
+expect 2 '--heads is 3; it must be a multiple of kv_heads, 2' plan --heads 3 --kv-heads 2 --len 8 --head-size 8
 expect 2 "'x' is too much" plan x
 unset ATTN_ISA
 

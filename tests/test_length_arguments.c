@@ -180,13 +180,13 @@ static void wordings(void) {
   SAYS((l->left_padding = e.padding, e.padding[0] = 6),
        "lengths.left_padding[0] is 6; allowed: 0 ... 5, by kv_len");
   SAYS((l->left_padding = e.padding, l->cu_seqlens_k = e.cu_k, e.padding[1] = 4),
-       "lengths.left_padding[1] is 4; allowed: 0 ... 3, by lengths.cu_seqlens_k");
+       "lengths.left_padding[1] is 4; allowed: 0 ... 3, by cu_seqlens_k");
   SAYS((l->left_padding = e.padding, l->kv_lens = e.kv_lens, e.padding[0] = 2),
-       "lengths.kv_lens[0] is 4; allowed: 0 ... 3, by kv_len and lengths.left_padding");
+       "lengths.kv_lens[0] is 4; allowed: 0 ... 3, by kv_len and left_padding");
   SAYS((l->left_padding = e.padding, l->kv_starts = e.starts, e.starts[0] = 5),
-       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_len and lengths.left_padding");
+       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_len and left_padding");
   SAYS((l->kv_lens = e.kv_lens, l->kv_starts = e.starts, e.starts[0] = 5),
-       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by lengths.kv_lens");
+       "lengths.kv_starts[0] is 5; allowed: 0 ... 4, by kv_lens");
   SAYS((l->q_lens = e.q_lens, e.q_lens[0] = 4),
        "lengths.q_lens[0] is 4; allowed: 0 ... 3, by q_len");
   SAYS((l->cu_seqlens_q = e.cu_q, e.cu_q[2] = 2),
@@ -194,14 +194,14 @@ static void wordings(void) {
   static const int32_t table[] = {0, 1};
   a->kv_len = 1, a->pages = (attn_pages){table, 1, 1, 5, 2}, before = *a;
   SAYS(a->pages.num_pages = 0,
-       "pages.num_pages is 0; sequence 0 has 1 key, which must lie in pages");
+       "pages.num_pages is 0; keys of sequence 0, which must lie in pages: 1");
   SAYS(a->pages.num_pages = 1, "pages.table[1][0] is 1; allowed: 0 ... 0, pages.num_pages - 1");
   SAYS(a->key_layout = ATTN_KEYS_INTERLEAVED,
        "pages.page_size is 5; with ATTN_KEYS_INTERLEAVED it must be a multiple of 16");
   SAYS((a->pages.table = NULL, a->key_layout = (attn_key_layout)7),
        "key_layout is 7; allowed: ATTN_KEYS_IN_ROWS (0), ATTN_KEYS_INTERLEAVED (1)");
   SAYS((a->kv_len = 6, l->kv_starts = e.starts, e.starts[0] = 0),
-       "sequence 0 has 6 keys from slot 0; pages.table_width 1 * pages.page_size 5 holds 5");
+       "keys of sequence 0: 6, from slot 0; pages.table_width 1 * pages.page_size 5 holds 5");
 #undef SAYS
   problem_free(&p);
 }

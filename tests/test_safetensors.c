@@ -98,16 +98,16 @@ static const header_case header_cases[] = {
     {SHAPED("F32", "[0,4]", "[0,0]"), 0, NULL},
     {SHAPED("F32", "[]", "[0,4]"), 4, NULL},
     /* byte range against shape */
-    {SHAPED("F32", "[4,4]", "[0,60]"), 60, "F32 [4,4] needs 64 bytes; data_offsets give it 60"},
+    {SHAPED("F32", "[4,4]", "[0,60]"), 60, "bytes of F32 [4,4]: 64; data_offsets give it 60"},
     {SHAPED("F32", "[4,4]", "[0,64]"), 64, NULL},
-    {SHAPED("F32", "[4,4]", "[0,68]"), 68, "F32 [4,4] needs 64 bytes; data_offsets give it 68"},
+    {SHAPED("F32", "[4,4]", "[0,68]"), 68, "bytes of F32 [4,4]: 64; data_offsets give it 68"},
     {SHAPED("BF16", "[3]", "[0,6]"), 6, NULL},
-    {SHAPED("BF16", "[3]", "[0,12]"), 12, "BF16 [3] needs 6 bytes; data_offsets give it 12"},
+    {SHAPED("BF16", "[3]", "[0,12]"), 12, "bytes of BF16 [3]: 6; data_offsets give it 12"},
     /* coverage */
-    {SHAPED("F32", "[1]", "[0,4]"), 8, "4 bytes of no tensor at the end of the file"},
-    {SHAPED("F32", "[1]", "[4,8]"), 8, "4 bytes of no tensor before the data of tensor 'w'"},
+    {SHAPED("F32", "[1]", "[0,4]"), 8, "bytes of no tensor at the end of the file: 4"},
+    {SHAPED("F32", "[1]", "[4,8]"), 8, "bytes of no tensor before the data of tensor 'w': 4"},
     {SHAPED("F32", "[2]", "[0,8]"), 4, "must ascend within the 4 bytes"},
-    {"{}", 1, "1 byte of no tensor at the end of the file"},
+    {"{}", 1, "bytes of no tensor at the end of the file: 1"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
      12, "data of tensor 'b' overlaps that of 'a'"},
@@ -116,7 +116,7 @@ static const header_case header_cases[] = {
      4, "overlaps"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
-     12, "4 bytes of no tensor before the data of tensor 'b'"},
+     12, "bytes of no tensor before the data of tensor 'b': 4"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
      "\"b\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[4,4]}}",
      8, "overlaps"},
@@ -177,8 +177,8 @@ static void test_truncated(void) {
   cut_to(header, "cut behind the header", "within the 0 bytes");
   cut_to(header - 1, "cut inside the header", "header length");
   cut_to(8, "cut behind the length", "header length");
-  cut_to(7, "cut inside the length", "has 7 bytes");
-  cut_to(0, "empty", "has 0 bytes");
+  cut_to(7, "cut inside the length", "bytes of the file: 7;");
+  cut_to(0, "empty", "bytes of the file: 0;");
   scratch_file(two, strlen(two), 16);
   accepted("whole");
   static const uint64_t lengths[] = {UINT64_MAX, INT64_MAX, 1ull << 32, 100000001, 200};

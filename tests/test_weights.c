@@ -249,7 +249,7 @@ static void test_left_to_file(void) {
       same_layer(&c, &b, NULL, false, true);
     } else {
       CHECK_STATUS(create(&c, &b, NULL, false, &layer), ATTN_INVALID_ARGUMENT);
-      CHECK(strstr(attn_last_error(), "num_heads is 0") != NULL);
+      CHECK(strstr(attn_last_error(), "num_heads is missing") != NULL);
       CHECK(layer == NULL);
     }
     free_builder(&b);

@@ -15,8 +15,7 @@
  *  - Strides are in elements, not bytes, and 64 bits wide. Lengths and counts are at most 2^31 - 1.
  *  - Structs that begin with `struct_size` grow at their end only, by fields without which everything is
  *    as before. An older, shorter struct is read as far as it goes; a newer, longer one is
- *    refused when a byte that this version does not know is not 0. Initialise them with their _INIT macro, not field by
- *    field: bytes that are padding today may be a field tomorrow, and the macro sets them to 0, too.
+ *    refused when a byte that this version does not know is not 0. Initialise them with their _INIT macro.
  */
 #ifndef ATTN_ATTN_H
 #define ATTN_ATTN_H
@@ -32,13 +31,13 @@
 #endif
 
 #ifdef __cplusplus
-/* The _INIT macros of C++, which had no designated initialisers before 2020, and warns of fields that they leave out.
- * Static, since files of one program may be compiled with structs of different versions. */
-template <class Struct> static inline Struct attn_sized_() {
-  Struct s = Struct();
-  s.struct_size = sizeof(s);
-  return s;
-}
+/* The _INIT macros of C++, which had no designated initialisers before 2020, and warns of fields that they leave out, are
+ * static functions: files of one program may be compiled with structs of different versions. */
+#if __cplusplus >= 201402L
+#define ATTN_INLINE_ constexpr
+#else
+#define ATTN_INLINE_ inline
+#endif
 
 extern "C" {
 #endif
@@ -132,7 +131,8 @@ ATTN_API bool attn_isa_tile_sizes(const char *isa, attn_tile_sizes *sizes);
  *  process-wide; NULL for either means what the environment, or else the machine, chooses.
  *  Calls already running, and layers and plans already created, keep what they began with.
  *  @return ATTN_UNSUPPORTED (nothing changed) when this machine or this build lacks it, also a set of another
- *          processor ("neon" on x86-64); ATTN_INVALID_ARGUMENT when no processor has a set of that name. */
+ *          processor ("neon" on x86-64); ATTN_INVALID_ARGUMENT when a name, given or from the environment, is none that
+ *          any processor or build has. */
 ATTN_API attn_status attn_select(const char *isa, const char *exp);
 
 /* ---- context ------------------------------------------------------------------------------- */
@@ -323,11 +323,14 @@ typedef struct attn_params {
    *  them, one without pages too; the row and
    *  dim strides of k are then not used. */
   attn_key_layout key_layout;
+  int32_t
+      reserved; /**< 0; for later versions, so that no field of theirs lies in what is padding today */
 } attn_params;
 
 #ifdef __cplusplus
-static inline attn_params attn_params_init_() {
-  attn_params p = attn_sized_<attn_params>();
+static ATTN_INLINE_ attn_params attn_params_init_() {
+  attn_params p = attn_params();
+  p.struct_size = sizeof(p);
   p.causal = true;
   p.dropout.deterministic = true;
   return p;

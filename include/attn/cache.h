@@ -76,7 +76,12 @@ typedef struct attn_cache_config {
 } attn_cache_config;
 
 #ifdef __cplusplus
-#define ATTN_CACHE_CONFIG_INIT attn_sized_<attn_cache_config>()
+static ATTN_INLINE_ attn_cache_config attn_cache_config_init_() {
+  attn_cache_config s = attn_cache_config();
+  s.struct_size = sizeof(s);
+  return s;
+}
+#define ATTN_CACHE_CONFIG_INIT attn_cache_config_init_()
 #else
 #define ATTN_CACHE_CONFIG_INIT {.struct_size = sizeof(attn_cache_config)}
 #endif
@@ -110,7 +115,12 @@ typedef struct attn_cache_rows {
 } attn_cache_rows;
 
 #ifdef __cplusplus
-#define ATTN_CACHE_ROWS_INIT attn_sized_<attn_cache_rows>()
+static ATTN_INLINE_ attn_cache_rows attn_cache_rows_init_() {
+  attn_cache_rows s = attn_cache_rows();
+  s.struct_size = sizeof(s);
+  return s;
+}
+#define ATTN_CACHE_ROWS_INIT attn_cache_rows_init_()
 #else
 #define ATTN_CACHE_ROWS_INIT {.struct_size = sizeof(attn_cache_rows)}
 #endif
@@ -150,7 +160,12 @@ typedef struct attn_cache_usage {
 } attn_cache_usage;
 
 #ifdef __cplusplus
-#define ATTN_CACHE_USAGE_INIT attn_sized_<attn_cache_usage>()
+static ATTN_INLINE_ attn_cache_usage attn_cache_usage_init_() {
+  attn_cache_usage s = attn_cache_usage();
+  s.struct_size = sizeof(s);
+  return s;
+}
+#define ATTN_CACHE_USAGE_INIT attn_cache_usage_init_()
 #else
 #define ATTN_CACHE_USAGE_INIT {.struct_size = sizeof(attn_cache_usage)}
 #endif

@@ -39,8 +39,9 @@ typedef struct attn_layer_config {
 } attn_layer_config;
 
 #ifdef __cplusplus
-static inline attn_layer_config attn_layer_config_init_() {
-  attn_layer_config c = attn_sized_<attn_layer_config>();
+static ATTN_INLINE_ attn_layer_config attn_layer_config_init_() {
+  attn_layer_config c = attn_layer_config();
+  c.struct_size = sizeof(c);
   c.causal = true;
   return c;
 }
@@ -71,7 +72,12 @@ typedef struct attn_layer_weights {
 } attn_layer_weights;
 
 #ifdef __cplusplus
-#define ATTN_LAYER_WEIGHTS_INIT attn_sized_<attn_layer_weights>()
+static ATTN_INLINE_ attn_layer_weights attn_layer_weights_init_() {
+  attn_layer_weights s = attn_layer_weights();
+  s.struct_size = sizeof(s);
+  return s;
+}
+#define ATTN_LAYER_WEIGHTS_INIT attn_layer_weights_init_()
 #else
 #define ATTN_LAYER_WEIGHTS_INIT {.struct_size = sizeof(attn_layer_weights)}
 #endif
@@ -134,8 +140,9 @@ typedef struct attn_layer_params {
 } attn_layer_params;
 
 #ifdef __cplusplus
-static inline attn_layer_params attn_layer_params_init_() {
-  attn_layer_params p = attn_sized_<attn_layer_params>();
+static ATTN_INLINE_ attn_layer_params attn_layer_params_init_() {
+  attn_layer_params p = attn_layer_params();
+  p.struct_size = sizeof(p);
   p.batch = 1;
   p.dropout.deterministic = true;
   return p;

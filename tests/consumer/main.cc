@@ -2,23 +2,31 @@
  * Copyright 2026 The attn authors */
 
 /* Uses an installed attn from C++, also an old one: the headers and what they define are clean there under all
- * warnings, and every _INIT macro gives what it gives in C (initialised.c). */
+ * warnings, also inside of extern "C", and every _INIT macro gives what it gives in C (initialised.c). */
 
+extern "C" {
 #include <attn/attn.h>
+}
 #include <attn/cache.h>
 #include <attn/layer.h>
 #include <attn/safetensors.h>
 #include <cstdio>
-#include <cstring>
 
-extern "C" bool same_as_in_c(int which, const void *bytes, size_t size);
+extern "C" bool same_as_in_c(int which, const void *made);
 
 /* Constants and assignments have to work, too. */
-static const attn_params constant = ATTN_PARAMS_INIT;
-
-template <class Struct> static bool same(int which, const Struct &made) {
-  return same_as_in_c(which, &made, sizeof(made));
-}
+#if __cplusplus >= 201402L
+#define CONSTANT static constexpr
+#else
+#define CONSTANT static const
+#endif
+CONSTANT attn_params constant_params = ATTN_PARAMS_INIT;
+CONSTANT attn_cache_config constant_cache_config = ATTN_CACHE_CONFIG_INIT;
+CONSTANT attn_cache_rows constant_rows = ATTN_CACHE_ROWS_INIT;
+CONSTANT attn_cache_usage constant_usage = ATTN_CACHE_USAGE_INIT;
+CONSTANT attn_layer_config constant_layer_config = ATTN_LAYER_CONFIG_INIT;
+CONSTANT attn_layer_weights constant_weights = ATTN_LAYER_WEIGHTS_INIT;
+CONSTANT attn_layer_params constant_layer_params = ATTN_LAYER_PARAMS_INIT;
 
 int main() {
   attn_params params = ATTN_PARAMS_INIT;
@@ -28,9 +36,16 @@ int main() {
   attn_layer_config layer_config = ATTN_LAYER_CONFIG_INIT;
   attn_layer_weights weights = ATTN_LAYER_WEIGHTS_INIT;
   attn_layer_params layer_params = ATTN_LAYER_PARAMS_INIT;
-  if (!same(0, params) || !same(1, cache_config) || !same(2, rows) || !same(3, usage) ||
-      !same(4, layer_config) || !same(5, weights) || !same(6, layer_params) || !same(0, constant))
-    return 1;
+  const void *const made[][2] = {{&params, &constant_params},
+                                 {&cache_config, &constant_cache_config},
+                                 {&rows, &constant_rows},
+                                 {&usage, &constant_usage},
+                                 {&layer_config, &constant_layer_config},
+                                 {&weights, &constant_weights},
+                                 {&layer_params, &constant_layer_params}};
+  for (int i = 0; i < 7; i++)
+    if (!same_as_in_c(i, made[i][0]) || !same_as_in_c(i, made[i][1]))
+      return std::printf("the _INIT macro of struct %d is not as in C\n", i), 1;
   params.batch = 7;
   params = ATTN_PARAMS_INIT;
   params.q_heads = params.kv_heads = params.head_size = params.value_size = 1;
