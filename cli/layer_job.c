@@ -87,7 +87,7 @@ static int set_dropout(job *j, const attn_layer_config *c) {
     return fail(EXIT_BAD_DATA, "%s: tensor 'keep' has dtype %s; it must be U8 or BOOL", j->path,
                 attn_dtype_name(keep->dtype));
   if (p->dropout.rate < 0 || p->dropout.rate > 1)
-    return fail(EXIT_BAD_DATA, "%s: metadata 'dropout_rate' is %g; allowed is 0 to 1", j->path,
+    return fail(EXIT_BAD_DATA, "%s: metadata 'dropout_rate' is %.17g; allowed is 0 to 1", j->path,
                 p->dropout.rate);
   p->dropout.deterministic = false;
   if (keep->count == 0) return 0; /* nothing to run, and the strides may overflow */

@@ -16,7 +16,7 @@ static const char general_help[] =
 static const char run_help[] = "Runs a layer or attention case; where the file holds the truth, "
                                "shows the error and fails when\n"
                                "it is above the tolerance. With --weights, runs a layer on your "
-                               "own data. Files may hold F32,\n"
+                               "own data, which may be F32,\n"
                                "F64, F16 or BF16; all is computed in float.\n";
 
 static const char plan_help[] =

@@ -74,7 +74,9 @@ static int read_lens(const char *text, lens *l) {
     const char *next = leading_item(item, &q, &k, &times);
     if (next == NULL)
       return fail(EXIT_BAD_USAGE,
-                  "--lens has '%s'; allowed are Q:K and Q:KxN, with commas between them", item);
+                  "--lens has '%s'; allowed are Q:K and Q:KxN, with commas between them, of "
+                  "numbers up to %d, N from 1",
+                  item, INT32_MAX);
     if (times > MAX_SEQUENCES - l->count)
       return fail(EXIT_BAD_USAGE, "--lens has more than %d sequences", MAX_SEQUENCES);
     for (int64_t i = 0; i < times && l->q != NULL; i++) {

@@ -309,9 +309,10 @@ static attn_status check_view_sequence(const attn_cache *cache, const int32_t *s
   const int64_t s = attn_cache_listed(sequences, i);
   if (cache->starts[s] == 0 || query_rows(p, i) <= 1) return ATTN_OK;
   return attn_fail(ATTN_UNSUPPORTED,
-                   "q_len of sequence %" PRId64 " is %" PRId64
+                   "%s of sequence %" PRId64 " is %" PRId64
                    "; allowed: 1, since keys have left its window of %" PRId64 ": %" PRId32,
-                   s, query_rows(p, i), cache->config.window, cache->starts[s]);
+                   p->lengths.q_lens ? "lengths.q_lens" : "q_len", s, query_rows(p, i),
+                   cache->config.window, cache->starts[s]);
 }
 
 static attn_status check_size(const char *name, int64_t given, int64_t ours) {

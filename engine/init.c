@@ -82,7 +82,8 @@ void attn_init_kernel(float *kernel, int64_t fan_in, int64_t fan_out, uint64_t s
 
 attn_status attn_layer_create_init(const attn_layer_config *config, uint64_t seed,
                                    attn_layer **layer) {
-  if (layer == NULL) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL");
+  if (layer == NULL)
+    return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must point to a handle");
   attn_layer_config c;
   attn_status status = attn_layer_config_copy(config, &c);
   if (status == ATTN_OK) status = attn_layer_config_resolve(&c);

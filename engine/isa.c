@@ -36,10 +36,10 @@ static attn_status refuse(const char *isa, const char *from) {
   char list[128];
   for (int i = 0; attn_kernels_known(i); i++) {
     if (strcmp(attn_kernels_known(i), isa) != 0) continue;
-    return attn_fail(ATTN_UNSUPPORTED, "%s: this build has no '%s'; it has: %s", from, isa,
+    return attn_fail(ATTN_UNSUPPORTED, "%s: this build has no '%.80s'; it has: %s", from, isa,
                      isa_list(list, sizeof(list), COMPILED));
   }
-  return attn_fail(ATTN_INVALID_ARGUMENT, "%s: unknown instruction set '%s'; allowed: %s", from,
+  return attn_fail(ATTN_INVALID_ARGUMENT, "%s: unknown instruction set '%.80s'; allowed: %s", from,
                    isa, isa_list(list, sizeof(list), KNOWN));
 }
 
@@ -52,7 +52,7 @@ static attn_status choose(const char *isa, const char *isa_from, const char *exp
     sleef = strcmp(exp, "sleef") == 0;
     if (!sleef && strcmp(exp, "inline") != 0) {
       return attn_fail(ATTN_INVALID_ARGUMENT,
-                       "%s: unknown exponential '%s'; allowed: inline, sleef", exp_from, exp);
+                       "%s: unknown exponential '%.80s'; allowed: inline, sleef", exp_from, exp);
     }
   }
   if (!isa) {
@@ -62,8 +62,8 @@ static attn_status choose(const char *isa, const char *isa_from, const char *exp
   const attn_kernels *found = attn_kernels_find(isa, sleef);
   if (!found) return refuse(isa, isa_from);
   if (!attn_kernels_supported(found)) {
-    return attn_fail(ATTN_UNSUPPORTED, "%s: this machine cannot run '%s'; it can run: %s", isa_from,
-                     isa, isa_list(list, sizeof(list), SUPPORTED));
+    return attn_fail(ATTN_UNSUPPORTED, "%s: this machine cannot run '%.80s'; it can run: %s",
+                     isa_from, isa, isa_list(list, sizeof(list), SUPPORTED));
   }
   *kernels = found;
   return ATTN_OK;

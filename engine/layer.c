@@ -29,7 +29,9 @@ static int64_t kv_columns(const attn_layer_config *c) { return c->num_kv_heads *
 
 static attn_status check_weights(const attn_layer_weights *w) {
   const int separate = (w->q.kernel != NULL) + (w->k.kernel != NULL) + (w->v.kernel != NULL);
-  if (!w->out.kernel) return attn_fail(ATTN_INVALID_ARGUMENT, "weights.out.kernel is NULL");
+  if (!w->out.kernel)
+    return attn_fail(ATTN_INVALID_ARGUMENT,
+                     "weights.out.kernel is NULL; it must point to the array");
   if (w->qkv.kernel && separate > 0) {
     return attn_fail(ATTN_INVALID_ARGUMENT,
                      "weights.qkv is given beside q, k or v; allowed: either qkv, or q, k and v");
@@ -91,7 +93,7 @@ void attn_layer_destroy(attn_layer *layer) {
 }
 
 attn_status attn_layer_get_config(const attn_layer *layer, attn_layer_config *config) {
-  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL");
+  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must be a layer's handle");
   return attn_copy_out("config", config, &layer->config, sizeof(layer->config));
 }
 
@@ -111,7 +113,7 @@ static attn_status resolve_params(const attn_layer *layer, const attn_layer_para
                                   attn_layer_params *p) {
   const attn_layer_params initial = ATTN_LAYER_PARAMS_INIT;
   *p = initial;
-  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL");
+  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must be a layer's handle");
   attn_status status = attn_copy_params("params", p, sizeof(*p), theirs);
   if (!status) status = attn_check_range("batch", p->batch, 0, ATTN_MAX_EXTENT, NULL);
   if (!status) status = attn_check_range("len", p->len, 0, ATTN_MAX_EXTENT, NULL);

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_THREADS = 1024 };
@@ -103,16 +104,34 @@ float attn_default_scale(int64_t head_size) {
   return scale;
 }
 
+typedef struct number {
+  char text[32];
+} number;
+
+/* In as few digits as tell the value from its neighbours: a bound and what is just beyond it differ. */
+static const char *shortest(number *n, double value, bool single) {
+  for (int digits = 6; digits <= 17; digits++) {
+    snprintf(n->text, sizeof(n->text), "%.*g", digits, value);
+    const double read = strtod(n->text, NULL);
+    if (single ? (float)read == (float)value : read == value) break;
+  }
+  return n->text;
+}
+
 attn_status attn_check_scale(bool has_scale, float scale) {
   /* |scale| * log2(e) has to be a number. */
   if (!has_scale || (isgreaterequal(scale, -1e38f) && islessequal(scale, 1e38f))) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT, "scale is %g; allowed: -1e38 ... 1e38", (double)scale);
+  number text;
+  return attn_fail(ATTN_INVALID_ARGUMENT, "scale is %s; allowed: -1e38 ... 1e38",
+                   shortest(&text, (double)scale, true));
 }
 
 attn_status attn_check_dropout(const attn_dropout *dropout) {
   /* Quiet comparisons: a caller may have unmasked the exception that NaN would raise. */
   if (isgreaterequal(dropout->rate, 0.0) && islessequal(dropout->rate, 1.0)) return ATTN_OK;
-  return attn_fail(ATTN_INVALID_ARGUMENT, "dropout.rate is %g; allowed: 0 ... 1", dropout->rate);
+  number text;
+  return attn_fail(ATTN_INVALID_ARGUMENT, "dropout.rate is %s; allowed: 0 ... 1",
+                   shortest(&text, dropout->rate, false));
 }
 
 attn_status attn_check_threads(bool has_num_threads, int32_t num_threads, int32_t *threads) {

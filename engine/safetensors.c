@@ -286,13 +286,13 @@ static attn_status map_file(attn_file *file) {
   /* O_NONBLOCK: a pipe without a writer must not hang the caller. */
   int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return attn_fail(ATTN_IO_ERROR, "cannot open %.200s: %s", file->path, strerror(errno));
+    return attn_fail(ATTN_IO_ERROR, "cannot open '%.200s': %s", file->path, strerror(errno));
   struct stat info;
   attn_status status = ATTN_OK;
   if (fstat(fd, &info) != 0) {
     status = attn_fail(ATTN_IO_ERROR, "cannot stat %.200s: %s", file->path, strerror(errno));
   } else if (!S_ISREG(info.st_mode)) {
-    status = attn_fail(ATTN_IO_ERROR, "cannot open %.200s: it is %s, not a regular file",
+    status = attn_fail(ATTN_IO_ERROR, "cannot open '%.200s': it is %s, not a regular file",
                        file->path, S_ISDIR(info.st_mode) ? "a directory" : "a device or pipe");
   } else if (info.st_size < LENGTH_BYTES) {
     status = bad_file(file,
@@ -327,7 +327,8 @@ static attn_status read_file(attn_file *file) {
 
 attn_status attn_file_open(const char *path, attn_file **file) {
   if (path == NULL || file == NULL)
-    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL", path == NULL ? "path" : "file");
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL; it must point to %s",
+                     path == NULL ? "path" : "file", path == NULL ? "a file's name" : "a handle");
   attn_file *opened = calloc(1, sizeof(*opened));
   if (opened != NULL) opened->path = strdup(path);
   if (opened == NULL || opened->path == NULL) {
@@ -423,7 +424,8 @@ static void f64_to_f32(const unsigned char *in, int64_t count, float *out) {
 
 attn_status attn_tensor_to_f32(const attn_tensor *tensor, float *out) {
   if (tensor == NULL || (out == NULL && tensor->count > 0))
-    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL", tensor == NULL ? "tensor" : "out");
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL; it must point to %s",
+                     tensor == NULL ? "tensor" : "out", tensor == NULL ? "a tensor" : "the array");
   switch (tensor->dtype) {
   case ATTN_F32:
     if (tensor->count > 0) memcpy(out, tensor->data, (size_t)tensor->count * sizeof(float));

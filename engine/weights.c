@@ -338,7 +338,9 @@ static attn_status read_layer(reader *r, bool allow_other, attn_layer **layer) {
 attn_status attn_layer_create_from_file(const attn_layer_config *config, const attn_file *file,
                                         const char *prefix, bool allow_other, attn_layer **layer) {
   if (file == NULL || layer == NULL)
-    return attn_fail(ATTN_INVALID_ARGUMENT, "%s is NULL", file == NULL ? "file" : "layer");
+    return attn_fail(ATTN_INVALID_ARGUMENT, "%s",
+                     file == NULL ? "file is NULL; it must be a file's handle"
+                                  : "layer is NULL; it must point to a handle");
   reader r = {.file = file, .path = attn_file_path(file), .prefix = prefix == NULL ? "" : prefix};
   attn_status status = attn_layer_config_copy(config, &r.config);
   if (status == ATTN_OK) status = read_layer(&r, allow_other, layer);

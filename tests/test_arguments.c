@@ -58,6 +58,7 @@ static void options(void) {
   BAD((a->has_scale = true, a->scale = -2e38f), "scale -2e+38");
   BAD(a->dropout.rate = -0.5, "rate -0.5");
   BAD(a->dropout.rate = 1.5, "rate 1.5");
+  BAD(a->dropout.rate = 1.0000001, "1.0000001");
   BAD(a->dropout.rate = (double)NAN, "rate nan");
   BAD((a->has_num_threads = true, a->num_threads = 0), "num_threads 0");
   BAD((a->has_num_threads = true, a->num_threads = -1), "num_threads -1");

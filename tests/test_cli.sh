@@ -168,7 +168,7 @@ for name in isa num_heads 'head_size is 3' 'my batch file' ATTN_ISA; do
     "$program" run "$name.case" 2>>err
   )
   check "'$name' is not what messages call that file" [ \
-    "$(grep -c -e "^attn: $name: tensor" -e "^attn: $name: no .* '$name'" -e "^attn: cannot open " "$work/names/err")" = 3 ]
+    "$(grep -c -e "^attn: $name: tensor" -e "^attn: $name: no .* '$name'" -e "^attn: cannot open '" "$work/names/err")" = 3 ]
 done
 
 # ---- output that cannot or must not be written ----
@@ -196,12 +196,12 @@ head -c 1000 "$case" >"$work/short.safetensors"
 expect 1 'must ascend within' run "$work/short.safetensors"
 printf 'x' >"$work/tiny"
 expect 1 'bytes of the file: 1;' run "$work/tiny"
-expect 1 'cannot open .*/none: No such file' run "$work/none"
+expect 1 "cannot open '.*/none': No such file" run "$work/none"
 expect 1 'it is a directory' run "$work"
 expect 1 "metadata 'form' is missing" run "$work/y"
 mkdir "$work/alone"
 cp "$case" "$work/alone"
-expect 1 'cannot open .*params.safetensors: No such file' run "$work/alone/linen_d128_h4_T17_B3.safetensors"
+expect 1 "cannot open '.*params.safetensors': No such file" run "$work/alone/linen_d128_h4_T17_B3.safetensors"
 
 # edit NAME FROM TO: a copy of a case with a piece of its header replaced by one of the same length.
 edit() {
