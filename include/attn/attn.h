@@ -323,8 +323,7 @@ typedef struct attn_params {
    *  them, one without pages too; the row and
    *  dim strides of k are then not used. */
   attn_key_layout key_layout;
-  int32_t
-      reserved; /**< 0; for later versions, so that no field of theirs lies in what is padding today */
+  int32_t reserved; /**< 0. For later versions: no field of theirs lies in what is padding today */
 } attn_params;
 
 #ifdef __cplusplus
