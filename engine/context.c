@@ -11,13 +11,24 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
+/* Beside the memory, not in it: that may be the system's own, where a leak checker does not look for what is linked to
+ * it. The memory begins with a pointer to its block; scratch starts HEADER bytes behind. */
 typedef struct block {
   struct block *next;
-  size_t bytes;
-  char pad[ATTN_ALIGNMENT - 2 * sizeof(void *)];
+  void *memory;
+  size_t bytes; /* of scratch */
 } block;
-_Static_assert(sizeof(block) == ATTN_ALIGNMENT, "scratch starts one alignment behind its block");
+enum { HEADER = ATTN_ALIGNMENT };
+
+static void *scratch_of(const block *b) { return (char *)b->memory + HEADER; }
+
+static block *block_of(void *scratch) {
+  block *b;
+  memcpy(&b, (char *)scratch - HEADER, sizeof(b));
+  return b;
+}
 
 struct attn_context {
   atomic_flag busy;
@@ -48,7 +59,21 @@ static block *take(attn_context *c, size_t bytes) {
 }
 
 static void give_back(block *b) {
-  if (b) attn_release(b, b->bytes + sizeof(block));
+  if (!b) return;
+  attn_release(b->memory, b->bytes + HEADER);
+  free(b);
+}
+
+static block *block_create(size_t bytes) {
+  block *b = malloc(sizeof(*b));
+  void *memory = b ? attn_allocate(bytes) : NULL;
+  if (!memory) {
+    free(b);
+    return NULL;
+  }
+  *b = (block){.memory = memory, .bytes = bytes - HEADER};
+  memcpy(memory, &b, sizeof(b));
+  return b;
 }
 
 /* Takes the largest idle block off the list: the nearest to what is missing, and not large enough. */
@@ -70,21 +95,18 @@ void *attn_scratch_acquire(attn_context *context, size_t bytes) {
   if (try_lock(c)) {
     block *found = take(c, bytes), *small = found ? NULL : take_largest(c);
     unlock(c);
-    if (found) return found + 1;
+    if (found) return scratch_of(found);
     give_back(small);
   }
   if (bytes > SIZE_MAX / 4) return NULL;
-  bytes = round_up(bytes + sizeof(block));
-  block *fresh = attn_allocate(bytes);
-  if (!fresh) return NULL;
-  fresh->bytes = bytes - sizeof(block);
-  return fresh + 1;
+  const block *fresh = block_create(round_up(bytes + HEADER));
+  return fresh ? scratch_of(fresh) : NULL;
 }
 
 void attn_scratch_release(attn_context *context, void *scratch) {
   attn_context *c = context ? context : &default_context;
   if (!scratch) return;
-  block *b = (block *)scratch - 1;
+  block *b = block_of(scratch);
   if (!try_lock(c)) {
     give_back(b);
     return;
