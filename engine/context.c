@@ -26,7 +26,7 @@ static void *scratch_of(const block *b) { return (char *)b->memory + HEADER; }
 
 static block *block_of(void *scratch) {
   block *b;
-  memcpy(&b, (char *)scratch - HEADER, sizeof(b));
+  memcpy(&b, (char *)scratch - HEADER, sizeof(block *));
   return b;
 }
 
@@ -72,7 +72,7 @@ static block *block_create(size_t bytes) {
     return NULL;
   }
   *b = (block){.memory = memory, .bytes = bytes - HEADER};
-  memcpy(memory, &b, sizeof(b));
+  memcpy(memory, &b, sizeof(block *));
   return b;
 }
 
