@@ -92,9 +92,14 @@ void attn_layer_destroy(attn_layer *layer) {
   free(layer);
 }
 
+static attn_status check_handle(const attn_layer *layer) {
+  return layer ? ATTN_OK
+               : attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must be a layer's handle");
+}
+
 attn_status attn_layer_get_config(const attn_layer *layer, attn_layer_config *config) {
-  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must be a layer's handle");
-  return attn_copy_out("config", config, &layer->config, sizeof(layer->config));
+  const attn_status status = check_handle(layer);
+  return status ? status : attn_copy_out("config", config, &layer->config, sizeof(layer->config));
 }
 
 /* ---- running ---- */
@@ -113,8 +118,8 @@ static attn_status resolve_params(const attn_layer *layer, const attn_layer_para
                                   attn_layer_params *p) {
   const attn_layer_params initial = ATTN_LAYER_PARAMS_INIT;
   *p = initial;
-  if (!layer) return attn_fail(ATTN_INVALID_ARGUMENT, "layer is NULL; it must be a layer's handle");
-  attn_status status = attn_copy_params("params", p, sizeof(*p), theirs);
+  attn_status status = check_handle(layer);
+  if (!status) status = attn_copy_params("params", p, sizeof(*p), theirs);
   if (!status) status = attn_check_range("batch", p->batch, 0, ATTN_MAX_EXTENT, NULL);
   if (!status) status = attn_check_range("len", p->len, 0, ATTN_MAX_EXTENT, NULL);
   if (!status) status = attn_check_dropout(&p->dropout);

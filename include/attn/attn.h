@@ -38,6 +38,13 @@
 #else
 #define ATTN_INLINE_ inline
 #endif
+/* attn_x_init_() of a struct of which all but the size is 0. */
+#define ATTN_SIZED_(type)                                                                          \
+  static ATTN_INLINE_ type type##_init_() {                                                        \
+    type s = type();                                                                               \
+    s.struct_size = sizeof(s);                                                                     \
+    return s;                                                                                      \
+  }
 
 extern "C" {
 #endif

@@ -76,11 +76,7 @@ typedef struct attn_cache_config {
 } attn_cache_config;
 
 #ifdef __cplusplus
-static ATTN_INLINE_ attn_cache_config attn_cache_config_init_() {
-  attn_cache_config s = attn_cache_config();
-  s.struct_size = sizeof(s);
-  return s;
-}
+ATTN_SIZED_(attn_cache_config)
 #define ATTN_CACHE_CONFIG_INIT attn_cache_config_init_()
 #else
 #define ATTN_CACHE_CONFIG_INIT {.struct_size = sizeof(attn_cache_config)}
@@ -115,11 +111,7 @@ typedef struct attn_cache_rows {
 } attn_cache_rows;
 
 #ifdef __cplusplus
-static ATTN_INLINE_ attn_cache_rows attn_cache_rows_init_() {
-  attn_cache_rows s = attn_cache_rows();
-  s.struct_size = sizeof(s);
-  return s;
-}
+ATTN_SIZED_(attn_cache_rows)
 #define ATTN_CACHE_ROWS_INIT attn_cache_rows_init_()
 #else
 #define ATTN_CACHE_ROWS_INIT {.struct_size = sizeof(attn_cache_rows)}
@@ -160,11 +152,7 @@ typedef struct attn_cache_usage {
 } attn_cache_usage;
 
 #ifdef __cplusplus
-static ATTN_INLINE_ attn_cache_usage attn_cache_usage_init_() {
-  attn_cache_usage s = attn_cache_usage();
-  s.struct_size = sizeof(s);
-  return s;
-}
+ATTN_SIZED_(attn_cache_usage)
 #define ATTN_CACHE_USAGE_INIT attn_cache_usage_init_()
 #else
 #define ATTN_CACHE_USAGE_INIT {.struct_size = sizeof(attn_cache_usage)}

@@ -72,11 +72,7 @@ typedef struct attn_layer_weights {
 } attn_layer_weights;
 
 #ifdef __cplusplus
-static ATTN_INLINE_ attn_layer_weights attn_layer_weights_init_() {
-  attn_layer_weights s = attn_layer_weights();
-  s.struct_size = sizeof(s);
-  return s;
-}
+ATTN_SIZED_(attn_layer_weights)
 #define ATTN_LAYER_WEIGHTS_INIT attn_layer_weights_init_()
 #else
 #define ATTN_LAYER_WEIGHTS_INIT {.struct_size = sizeof(attn_layer_weights)}
