@@ -20,7 +20,7 @@ enum {
   SCORES_ROW = ATTN_KEY_CHUNK + 16, /* a group of lanes may end behind the span */
   STAGE_KEYS = 64,                  /* that are loaded together where blocks do not take turns */
   STAGE_PART = 16,                  /* of them, whose values are added together */
-  TURN_TERMS = 16,                  /* of interleaved keys */
+  TURN_TERMS = 32,                  /* of interleaved keys */
   TURN_FLOATS = 1024, /* of the values of a block, for 4 rows; the first level holds 8192 */
   TURN_KEYS = 16,     /* at most */
   PANEL_ROWS = 4
@@ -52,6 +52,7 @@ typedef struct row_work {
   tree chunks;
   streams asked;  /* prefetched, at the pace of computing */
   streams loaded; /* right before they are computed with */
+  int64_t early;  /* lines of each stream of values that are asked for with the maximum of a row */
 } row_work;
 
 /* ---- scores ---- */
@@ -97,6 +98,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
         }
       }
       streams_pace(&w->asked, w->rows, groups * 4 * V_LANES);
+      streams_settle(&w->asked);
     }
   }
   if (d < n) {
@@ -175,6 +177,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
         }
       }
       streams_pace(&w->asked, w->rows, groups * V_COLUMNS * V_LANES);
+      streams_settle(&w->asked);
     }
     if (c < n) {
       for (int g = 0; g < groups; g++) {
@@ -208,7 +211,7 @@ typedef struct group_list {
  * which goes on where the part before has left it, or a whole run, added to those before. */
 V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_t row,
                            const group_list *list, int64_t first, int64_t d, int64_t n) {
-  enum { STEP = 4 };
+  enum { STEP = STREAMS };
   const int vectors = groups * GROUP_VECTORS;
   const bool resume = d % ATTN_DOT_RUN > 0;
   const int64_t real = rows < w->rows - row ? rows : w->rows - row;
@@ -219,6 +222,7 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
     keys[g] = list->k[first + g] + d * ATTN_KEY_GROUP;
     to[g] = list->scores[first + g] + row * SCORES_ROW;
   }
+  streams_pace(&w->asked, real, groups * n * ATTN_KEY_GROUP);
   v_f32 acc[4 * GROUP_VECTORS > 8 ? 4 * GROUP_VECTORS : 8];
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {
@@ -226,12 +230,13 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
       acc[r * vectors + i] = resume ? v_load(at) : v_zero();
     }
   }
-  for (; n >= STEP; n -= STEP) {
+  for (; n >= STEP && streams_asking(&w->asked); n -= STEP) {
     strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
     V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
     V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
-    streams_pace(&w->asked, real, groups * STEP * ATTN_KEY_GROUP);
+    streams_ask(&w->asked, groups);
   }
+  streams_settle(&w->asked);
   strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {

@@ -7,80 +7,137 @@
 
 #include "row_scores.h"
 
-typedef void (*row_values_fn)(const float *weights, const float *v, int64_t v_row, int64_t n,
-                              float *sums, int64_t sums_row);
+/* n keys of V, which are added to the sums of some rows. */
+typedef struct row_values {
+  const float *weights; /* rows are SCORES_ROW apart */
+  const float *v;
+  int64_t v_row, n;
+  float *sums;
+  int64_t sums_row;
+  int64_t vectors; /* of columns */
+  streams *asked;
+} row_values;
 
-/* Sums of `rows` rows and `vectors` vectors of columns move on by n keys. */
-#define ROW_VALUES(rows, vectors)                                                                  \
-  static V_NOINLINE void row_values_##rows##_##vectors(const float *weights, const float *v,       \
-                                                       int64_t v_row, int64_t n, float *sums,      \
-                                                       int64_t sums_row) {                         \
-    v_f32 acc[(rows) * (vectors)];                                                                 \
-    V_UNROLL for (int i = 0; i < (rows) * (vectors); i++) {                                        \
-      acc[i] = v_load(sums + i / (vectors) * sums_row + i % (vectors) * V_LANES);                  \
-    }                                                                                              \
-    const float *left[rows];                                                                       \
-    V_UNROLL for (int r = 0; r < (rows); r++) left[r] = weights + r * SCORES_ROW;                  \
-    strip_accumulate(acc, rows, 1, vectors, left, 1, &v, v_row, n);                                \
-    V_UNROLL for (int i = 0; i < (rows) * (vectors); i++) {                                        \
-      v_store(sums + i / (vectors) * sums_row + i % (vectors) * V_LANES, acc[i]);                  \
-    }                                                                                              \
+/* A few keys at a time, all columns of them, so what is not an addition counts. Distances are hidden from the compiler,
+ * which would otherwise work out an address per accumulator, and keep most of them in memory. */
+V_INLINE void row_sums_load(v_f32 acc[], const int rows, const int vectors, const row_values *a) {
+  const float *from = a->sums;
+  V_UNROLL for (int r = 0; r < rows; r++, from += a->sums_row) {
+    __asm__("" : "+r"(from));
+    V_UNROLL for (int i = 0; i < vectors; i++) acc[r * vectors + i] = v_load(from + i * V_LANES);
   }
-ROW_VALUES(1, 1)
-ROW_VALUES(1, 2)
-ROW_VALUES(1, 4)
-ROW_VALUES(1, 8)
-ROW_VALUES(2, 1)
-ROW_VALUES(2, 2)
-ROW_VALUES(2, 4)
-ROW_VALUES(4, 1)
-ROW_VALUES(4, 2)
-ROW_VALUES(4, 3)
+}
 
-typedef struct values_part {
-  int64_t vectors;
-  row_values_fn add;
-} values_part;
+V_INLINE void row_sums_store(const v_f32 acc[], const int rows, const int vectors,
+                             const row_values *a) {
+  float *to = a->sums;
+  V_UNROLL for (int r = 0; r < rows; r++, to += a->sums_row) {
+    __asm__("" : "+r"(to));
+    V_UNROLL for (int i = 0; i < vectors; i++) v_store(to + i * V_LANES, acc[r * vectors + i]);
+  }
+}
 
-/* Widest first, for 1, 2 and 4 rows. */
-static const values_part values_parts[3][4] = {
-    {{8, row_values_1_8}, {4, row_values_1_4}, {2, row_values_1_2}, {1, row_values_1_1}},
-    {{4, row_values_2_4}, {2, row_values_2_2}, {1, row_values_2_1}},
-    {{3, row_values_4_3}, {2, row_values_4_2}, {1, row_values_4_1}}};
+V_INLINE void row_values_key(v_f32 acc[], const int rows, const int vectors, const float *weights,
+                             const float *v) {
+  const float *left[V_ROWS];
+  V_UNROLL for (int r = 0; r < rows; r++) left[r] = weights + r * SCORES_ROW;
+  strip_accumulate(acc, rows, 1, vectors, left, 0, &v, 0, 1);
+}
 
-/* Columns behind the last whole vector. */
-static void row_values_tail(const float *weights, const float *v, int64_t v_row, int64_t n,
-                            float *sums, int64_t columns) {
-  v_f32 acc = v_load(sums);
+/* The first `vectors` of them. */
+V_INLINE void row_values_part(const int rows, const int vectors, const row_values *a) {
+  enum { STEP = 4, MOST = 12 };
+  const int lines = STEP * vectors * V_LANES / (STREAMS * LINE_FLOATS);
+  const float *weights = a->weights, *v = a->v;
+  int64_t n = a->n;
+  v_f32 acc[MOST];
+  row_sums_load(acc, rows, vectors, a);
+  for (; n >= STEP; n -= STEP, weights += STEP) {
+    V_UNROLL for (int k = 0; k < STEP; k++, v += a->v_row) {
+      __asm__("" : "+r"(v));
+      row_values_key(acc, rows, vectors, weights + k, v);
+    }
+    streams_ask(a->asked, lines > 0 ? lines : 1);
+  }
+  for (; n > 0; n--, v += a->v_row) row_values_key(acc, rows, vectors, weights++, v);
+  row_sums_store(acc, rows, vectors, a);
+}
+
+/* As long as there are so many. Two and two rather than three and one, whose additions would wait for each other. */
+V_INLINE void row_values_parts(const int rows, const int vectors, row_values *a) {
+  while (a->vectors >= vectors && !(vectors == 3 && a->vectors == 4)) {
+    row_values_part(rows, vectors, a);
+    a->v += vectors * V_LANES;
+    a->sums += vectors * V_LANES;
+    a->vectors -= vectors;
+  }
+}
+
+V_INLINE row_values row_values_of(row_work *w, int64_t row, int64_t key, const float *v,
+                                  int64_t v_row, int64_t n) {
+  row_values a;
+  a.weights = w->scores + row * SCORES_ROW + key;
+  a.v = v;
+  a.v_row = v_row;
+  a.n = n;
+  a.sums = w->sums + (key / ATTN_KEY_BLOCK * w->rows + row) * w->value_row;
+  a.sums_row = w->value_row;
+  a.vectors = w->task->value_size / V_LANES;
+  a.asked = &w->asked;
+  return a;
+}
+
+/* n keys of the span from `key` on, which lie at v, for one, two and four rows. Eight accumulators or more where there
+ * is enough to do: as many as hide the latency. */
+static V_NOINLINE void row_values_1(row_work *w, int64_t row, int64_t key, const float *v,
+                                    int64_t v_row, int64_t n) {
+  row_values a = row_values_of(w, row, key, v, v_row, n);
+  row_values_parts(1, 8, &a);
+  row_values_parts(1, 4, &a);
+  row_values_parts(1, 2, &a);
+  row_values_parts(1, 1, &a);
+}
+
+static V_NOINLINE void row_values_2(row_work *w, int64_t row, int64_t key, const float *v,
+                                    int64_t v_row, int64_t n) {
+  row_values a = row_values_of(w, row, key, v, v_row, n);
+  row_values_parts(2, 4, &a);
+  row_values_parts(2, 2, &a);
+  row_values_parts(2, 1, &a);
+}
+
+static V_NOINLINE void row_values_4(row_work *w, int64_t row, int64_t key, const float *v,
+                                    int64_t v_row, int64_t n) {
+  row_values a = row_values_of(w, row, key, v, v_row, n);
+  row_values_parts(4, 3, &a);
+  row_values_parts(4, 2, &a);
+  row_values_parts(4, 1, &a);
+}
+
+/* The same for the columns behind the last whole vector, of one row. */
+static void row_values_tail(row_work *w, int64_t row, int64_t key, const float *v, int64_t v_row,
+                            int64_t n) {
+  const row_values a = row_values_of(w, row, key, v, v_row, n);
+  const int64_t from = a.vectors * V_LANES, columns = w->task->value_size - from;
+  v_f32 acc = v_load(a.sums + from);
   for (int64_t k = 0; k < n; k++) {
-    acc = v_fma(v_broadcast(weights + k), v_load_n(v + k * v_row, columns), acc);
+    acc = v_fma(v_broadcast(a.weights + k), v_load_n(v + k * v_row + from, columns), acc);
   }
-  v_store(sums, acc);
+  v_store(a.sums + from, acc);
 }
 
 /* Rows whose values are computed together: 4, 2 or 1 of those left. */
 static int64_t values_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2 : 1; }
 
-/* n keys for `take` rows, 1, 2 or 4, of which all see them. Eight accumulators or more where there is enough to do:
- * as many as hide the latency. */
+/* n keys for `take` rows, 1, 2 or 4, of which all see them. */
 static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
                         int64_t v_row, int64_t n) {
-  const values_part *part = values_parts[take / 2];
-  const float *weights = w->scores + row * SCORES_ROW + key;
-  float *sums = w->sums + (key / ATTN_KEY_BLOCK * w->rows + row) * w->value_row;
   const int64_t size = w->task->value_size;
-  int64_t d = 0;
-  for (int64_t left = size / V_LANES; left > 0; left -= part->vectors) {
-    /* Two and two rather than three and one, whose additions would wait for each other. */
-    while (part->vectors > left || (part->vectors == 3 && left == 4)) part++;
-    part->add(weights, v + d, v_row, n, sums + d, w->value_row);
-    d += part->vectors * V_LANES;
-    streams_pace(&w->asked, take, part->vectors * V_LANES * n);
-  }
-  for (int64_t r = 0; r < take && d < size; r++) {
-    row_values_tail(weights + r * SCORES_ROW, v + d, v_row, n, sums + r * w->value_row + d,
-                    size - d);
-  }
+  streams_pace(&w->asked, take, size * n);
+  (take == 4 ? row_values_4 : take == 2 ? row_values_2 : row_values_1)(w, row, key, v, v_row, n);
+  streams_settle(&w->asked);
+  if (size % V_LANES == 0) return;
+  for (int64_t r = row; r < row + take; r++) row_values_tail(w, r, key, v, v_row, n);
 }
 
 /* Keys [key, key + n) of the span, which lie at v: what all rows of a few see, then the rest one by one. */

@@ -117,6 +117,7 @@ static void rows_softmax(row_work *w, const key_block *span, int64_t i, float *s
   const v_f32 scale = v_set1(w->form.weight_scale);
   const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
   for (int64_t r = 0; r < w->rows; r++) {
+    if (w->early > 0) streams_ask_now(&w->asked, w->early);
     w->max[r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
   }
   for (int64_t r = 0; r < w->rows; r += V_LANES) {
@@ -178,7 +179,7 @@ static void stage_begin(streams *a, bool values, const key_block *span, int64_t 
 /* The stage from key j on is loaded, and what is computed with it asks for the next. */
 static void stage_load(row_work *w, bool values, const key_block *span, int64_t j) {
   stage_begin(&w->loaded, values, span, j);
-  streams_load(&w->loaded, STAGE_KEYS / STREAMS);
+  streams_load(&w->loaded, streams_lines(&w->loaded, STAGE_KEYS / STREAMS));
   stage_begin(&w->asked, values, span, stage_end(span, j));
 }
 
@@ -194,6 +195,13 @@ static void scores_of_rows(row_work *w, const key_block *span) {
   }
 }
 
+/* So many lines of each stream are loaded, and what is computed with them asks for those behind. */
+static void turn_load(row_work *w, int64_t lines) {
+  if (!w->loaded.on) return;
+  streams_load(&w->loaded, lines);
+  w->asked = w->loaded;
+}
+
 /* Turns are longer where there is more to do with what is read. */
 static int64_t turn_scale(const row_work *w) { return w->rows > 4 ? 2 : 1; }
 
@@ -207,9 +215,8 @@ static void scores_of_groups(row_work *w, const key_block *span) {
   const int64_t first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
   const int64_t quarter = attn_whole_groups((span->keys - first + STREAMS - 1) / STREAMS);
   const int64_t apart = turns ? quarter : ATTN_KEY_GROUP, end = turns ? first + apart : span->keys;
-  streams_begin(&w->asked, false, span->key + first, span->key + attn_whole_groups(span->keys),
+  streams_begin(&w->loaded, false, span->key + first, span->key + attn_whole_groups(span->keys),
                 apart);
-  streams_ask(&w->asked, terms);
   for (int64_t i = first; i < end; i += turns ? ATTN_KEY_GROUP : STREAMS * ATTN_KEY_GROUP) {
     group_list list = {.groups = 0};
     for (int64_t key = i; key < span->keys && list.groups < STREAMS; key += apart) {
@@ -218,6 +225,7 @@ static void scores_of_groups(row_work *w, const key_block *span) {
     }
     for (int64_t d = 0, n; d < size; d += n) {
       n = clamp(size - d, 0, most);
+      turn_load(w, n);
       scores_groups(w, &list, d, n);
     }
   }
@@ -258,26 +266,23 @@ static void values_in_turn(row_work *w, const key_block *span) {
   const int64_t turn = turn_keys(w);
   turns_begin(&w->loaded, span);
   for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
-    streams_load(&w->loaded, turn);
+    turn_load(w, streams_lines(&w->loaded, turn));
     for (int64_t i = j; i < span->keys; i += ATTN_KEY_BLOCK) {
       values_between(w, span, i, clamp(i + turn, 0, span->keys));
     }
   }
 }
 
-/* Weights of all blocks; meanwhile the first values are asked for. */
+/* Weights of all blocks; meanwhile the first values are asked for, some with every row. */
 static void span_softmax(row_work *w, const key_block *span, bool turns, float *state) {
-  const int64_t lines = (w->task->value_size + LINE_FLOATS - 1) / LINE_FLOATS;
-  const int64_t part = turn_keys(w) * lines / SPAN_BLOCKS;
+  const int64_t times = SPAN_BLOCKS * w->rows;
   if (turns) {
     turns_begin(&w->asked, span);
   } else {
     stage_begin(&w->asked, true, span, span->begin);
   }
-  for (int64_t i = 0; i < span_blocks(span); i++) {
-    streams_ask(&w->asked, part);
-    rows_softmax(w, span, i, state);
-  }
+  w->early = w->asked.on ? (streams_lines(&w->asked, turn_keys(w)) + times - 1) / times : 0;
+  for (int64_t i = 0; i < span_blocks(span); i++) rows_softmax(w, span, i, state);
   if (w->keep) rows_dropout(w, span);
 }
 
