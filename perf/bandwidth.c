@@ -17,20 +17,19 @@ enum {
   HUGE_PAGE = 2 << 20,
   LINE_WORDS = 8,
   LINE_BYTES = 64,
-  PARTS = 4, /* one is read at a time, so that it has left the caches when its turn comes again */
-  PART_BYTES = 64 << 20,
-  TRIALS = 2, /* of every reader, before the slow ones are given up */
+  LEAST_BYTES = 256 << 20, /* so that what is read has left the caches when its turn comes again */
+  TRIALS = 2,              /* of every reader, before the slow ones are given up */
   MAX_PASSES = 64
 };
-static const double most_seconds = 0.3, given_up = 0.9;
+static const double most_seconds = 0.5, given_up = 0.9;
 
 typedef struct reader {
   int streams;
   int ahead; /* lines that are prefetched before they are read; 0: none */
 } reader;
 
-static const reader readers[] = {{1, 0}, {2, 0}, {4, 0},  {8, 0},  {1, 8},  {2, 8},
-                                 {4, 8}, {8, 8}, {1, 32}, {2, 32}, {4, 32}, {8, 32}};
+static const reader readers[] = {{1, 0}, {2, 0},  {4, 0},  {1, 8}, {2, 8},
+                                 {4, 8}, {1, 32}, {2, 32}, {4, 32}};
 enum { READERS = sizeof readers / sizeof *readers };
 
 void *perf_allocate(size_t bytes) {
@@ -55,9 +54,9 @@ static uint64_t read_lines(const uint64_t *data, int64_t lines, reader r) {
 }
 
 /* GB/s of all threads, each of which reads its own part, whole streams of it. */
-static double read_once(const uint64_t *data, int threads, reader r) {
+static double read_once(const uint64_t *data, int64_t bytes, int threads, reader r) {
   uint64_t total = 0;
-  const int64_t streams = r.streams, lines = PART_BYTES / LINE_BYTES / threads / streams * streams;
+  const int64_t streams = r.streams, lines = bytes / LINE_BYTES / threads / streams * streams;
   double start = perf_now();
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(^ : total)
   for (int t = 0; t < threads; t++) total ^= read_lines(data + lines * t * LINE_WORDS, lines, r);
@@ -67,27 +66,32 @@ static double read_once(const uint64_t *data, int threads, reader r) {
   return 1e-9 * (double)(lines * threads * LINE_BYTES) / seconds;
 }
 
-/* Kept: to give it back and clear it anew would take longer than to read it. */
-static const uint64_t *buffer(void) {
+/* So many bytes and a huge page, since what is prefetched last is behind. Kept: to give it back and clear it anew would
+ * take longer than to read it. */
+static const uint64_t *buffer(int64_t bytes) {
   static uint64_t *data;
-  if (data) return data;
-  data =
-      perf_allocate((size_t)PARTS * PART_BYTES + HUGE_PAGE); /* what is prefetched last is behind */
-  if (data) memset(data, 1, (size_t)PARTS * PART_BYTES);
+  static int64_t size;
+  if (size >= bytes) return data;
+  free(data);
+  data = perf_allocate((size_t)(bytes + HUGE_PAGE));
+  if (data) memset(data, 1, (size_t)(bytes + HUGE_PAGE));
+  size = data ? bytes : 0;
   return data;
 }
 
-double perf_bandwidth_gbs(int threads) {
-  const uint64_t *data = buffer();
+double perf_bandwidth_gbs(int threads, int64_t bytes) {
+  const int64_t size = bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
+  const uint64_t *data = buffer(size);
   if (!data) return 0;
   double best[READERS] = {0}, most = 0, start = perf_now();
-  int turn = 0;
+  int64_t at = 0; /* what was read longest ago */
   for (int pass = 0; pass < MAX_PASSES; pass++)
     for (int i = 0; i < READERS; i++) {
       if (pass >= TRIALS && best[i] < given_up * most) continue;
       if (pass >= TRIALS && perf_now() - start > most_seconds) return most;
-      double gbs =
-          read_once(data + (int64_t)(turn++ % PARTS) * (PART_BYTES / 8), threads, readers[i]);
+      if (at + bytes > size) at = 0;
+      double gbs = read_once(data + at / (int64_t)sizeof *data, bytes, threads, readers[i]);
+      at += bytes;
       if (gbs > best[i]) best[i] = gbs;
       if (gbs > most) most = gbs;
     }

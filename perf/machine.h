@@ -6,15 +6,18 @@
 #define ATTN_PERF_MACHINE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* GFLOP/s that `threads` threads reach together with independent multiply-adds in registers, on the
  * selected instruction set; best of several runs. 0 when none is selected. */
 double perf_peak_gflops(int threads);
 
-/* GB/s that `threads` threads reach together reading memory, each its own part of an array much larger than
- * the caches: the best of readers of one to eight streams, with and without prefetching, in several
- * passes. Takes some 0.4 s, and 256 MiB that it keeps. 0 when out of memory. */
-double perf_bandwidth_gbs(int threads);
+enum { PERF_BANDWIDTH_BYTES = 64 << 20 };
+
+/* GB/s that `threads` threads reach together reading so many bytes of memory, each its own part, which none of the
+ * caches holds any more: the best of readers of one, two and four streams, with and without prefetching, in several
+ * passes. Takes some 0.5 s, and 256 MiB or `bytes` that it keeps. 0 when out of memory. */
+double perf_bandwidth_gbs(int threads, int64_t bytes);
 
 /* Memory as the library's caches have it, in huge pages where the system grants them; free() releases it.
  * What is compared with the bandwidth lies in it. */

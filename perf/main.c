@@ -133,7 +133,7 @@ static void describe(const options *o) {
     snprintf(text, sizeof text, "%.1f", perf_peak_gflops(o->threads[i]));
     perf_context(key, text);
     snprintf(key, sizeof key, "read_gbs_threads_%d", o->threads[i]);
-    snprintf(text, sizeof text, "%.1f", perf_bandwidth_gbs(o->threads[i]));
+    snprintf(text, sizeof text, "%.1f", perf_bandwidth_gbs(o->threads[i], PERF_BANDWIDTH_BYTES));
     perf_context(key, text);
   }
 }

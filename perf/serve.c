@@ -130,7 +130,7 @@ static bool serve_line(const char *line) {
     return answer_error("unknown request: %s", line);
   if (number < 1 || number > MAX_THREADS)
     return answer_error("%d threads: allowed are 1 to %d", number, MAX_THREADS);
-  double value = peak ? perf_peak_gflops(number) : perf_bandwidth_gbs(number);
+  double value = peak ? perf_peak_gflops(number) : perf_bandwidth_gbs(number, PERF_BANDWIDTH_BYTES);
   return answer(json_pack("{s:f}", peak ? "gflops" : "gbs", value));
 }
 

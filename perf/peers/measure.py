@@ -208,7 +208,7 @@ class Run:
         ours = next((engine for engine in self.engines if engine.name == ATTN), None)
         if not ours or not ours.worker or case.cached and not case.from_memory:
             return  # no share is said of decode in the caches
-        questions = {MEMORY: "bandwidth"} if case.from_memory else {isa: f"peak {isa}" for isa in ISAS}
+        questions = {MEMORY: f"bandwidth {case.kv_bytes:.0f}"} if case.from_memory else {isa: f"peak {isa}" for isa in ISAS}
         for limit, question in questions.items():
             value, _ = ours.guarded(lambda: float(ours.worker.ask(question)))
             if value:

@@ -144,7 +144,7 @@ static void answer(char *line, const worker_engine *engine) {
   } else if (!strcmp(line, "peak")) {
     printf("ok %.6g\n", engine->peak ? engine->peak(rest, threads) : 0);
   } else if (!strcmp(line, "bandwidth")) {
-    printf("ok %.6g\n", engine->bandwidth ? engine->bandwidth(threads) : 0);
+    printf("ok %.6g\n", engine->bandwidth ? engine->bandwidth(threads, atoll(rest)) : 0);
   } else {
     answer_slot(line, rest, engine);
   }
