@@ -57,6 +57,10 @@
 #include "isa_generic.h"
 #endif
 
+/* The compiler forgets how an address or a distance came about, rather than keep one per accumulator, most of them in
+ * memory. */
+#define V_FORGET(p) __asm__("" : "+r"(p))
+
 #ifndef V_HOLD
 #define V_HOLD(a) (void)0
 #endif

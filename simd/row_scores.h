@@ -50,9 +50,7 @@ typedef struct row_work {
   bool exp_sleef;
   state_form form;
   tree chunks;
-  streams asked;  /* prefetched, at the pace of computing */
-  streams loaded; /* right before they are computed with */
-  int64_t early;  /* lines of each stream of values that are asked for with the maximum of a row */
+  streams ahead; /* prefetched, at the pace of computing */
 } row_work;
 
 /* ---- scores ---- */
@@ -60,9 +58,7 @@ typedef struct row_work {
 /* Four columns of V_LANES keys at a time, so that the sums of several groups of keys take turns within what a processor
  * looks ahead: squares of V_LANES columns take 1.1 times as long. */
 V_INLINE void key_columns(v_f32 column[4], const float *k, int64_t k_row, const int part) {
-  /* The distance is hidden from the compiler, which would otherwise keep an address per key, most of
-   * them in memory. */
-  __asm__("" : "+r"(k_row));
+  V_FORGET(k_row);
   v_load_columns(column, k, k_row, part);
 }
 
@@ -85,6 +81,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
   tile_rows(q, query, w->query_row, w->rows);
   v_f32 acc[8], column[4];
   V_UNROLL for (int i = 0; i < rows * groups; i++) acc[i] = v_zero();
+  streams_grant(&w->ahead, w->rows, groups * V_LANES * n);
   int64_t d = 0;
   for (; d + V_COLUMNS <= n; d += V_COLUMNS) {
     V_UNROLL for (int part = 0; part < V_COLUMNS / 4; part++) {
@@ -97,10 +94,10 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           }
         }
       }
-      streams_pace(&w->asked, w->rows, groups * 4 * V_LANES);
-      streams_settle(&w->asked);
+      streams_prefetch(&w->ahead, (groups * V_LANES + 15) / 16);
     }
   }
+  streams_settle(&w->ahead);
   if (d < n) {
     V_UNROLL for (int g = 0; g < groups; g++) {
       float columns[V_COLUMNS * V_LANES];
@@ -166,6 +163,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = run_terms(size, d);
     int64_t c = 0;
+    streams_grant(&w->ahead, w->rows, groups * V_LANES * n);
     for (; c + V_COLUMNS <= n; c += V_COLUMNS) {
       for (int g = 0; g < groups; g++) {
         v_f32 column[4];
@@ -176,9 +174,9 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
           V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
         }
       }
-      streams_pace(&w->asked, w->rows, groups * V_COLUMNS * V_LANES);
-      streams_settle(&w->asked);
+      streams_prefetch(&w->ahead, V_QUERIES * V_COLUMNS * V_LANES / (STREAMS * LINE_FLOATS));
     }
+    streams_settle(&w->ahead);
     if (c < n) {
       for (int g = 0; g < groups; g++) {
         key_columns_end(w->panel + c * V_TILE + (from + g) * V_LANES, V_TILE,
@@ -211,7 +209,7 @@ typedef struct group_list {
  * which goes on where the part before has left it, or a whole run, added to those before. */
 V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_t row,
                            const group_list *list, int64_t first, int64_t d, int64_t n) {
-  enum { STEP = STREAMS };
+  enum { STEP = 4 };
   const int vectors = groups * GROUP_VECTORS;
   const bool resume = d % ATTN_DOT_RUN > 0;
   const int64_t real = rows < w->rows - row ? rows : w->rows - row;
@@ -222,7 +220,7 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
     keys[g] = list->k[first + g] + d * ATTN_KEY_GROUP;
     to[g] = list->scores[first + g] + row * SCORES_ROW;
   }
-  streams_pace(&w->asked, real, groups * n * ATTN_KEY_GROUP);
+  streams_grant(&w->ahead, real, groups * n * ATTN_KEY_GROUP);
   v_f32 acc[4 * GROUP_VECTORS > 8 ? 4 * GROUP_VECTORS : 8];
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {
@@ -230,13 +228,13 @@ V_INLINE void group_scores(const int rows, const int groups, row_work *w, int64_
       acc[r * vectors + i] = resume ? v_load(at) : v_zero();
     }
   }
-  for (; n >= STEP && streams_asking(&w->asked); n -= STEP) {
+  for (; n >= STEP && streams_granted(&w->ahead); n -= STEP) {
     strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, STEP);
     V_UNROLL for (int r = 0; r < rows; r++) q[r] += STEP;
     V_UNROLL for (int g = 0; g < groups; g++) keys[g] += STEP * ATTN_KEY_GROUP;
-    streams_ask(&w->asked, groups);
+    streams_prefetch(&w->ahead, groups * STEP / STREAMS);
   }
-  streams_settle(&w->asked);
+  streams_settle(&w->ahead);
   strip_accumulate(acc, rows, groups, GROUP_VECTORS, q, 1, keys, ATTN_KEY_GROUP, n);
   V_UNROLL for (int r = 0; r < rows; r++) {
     V_UNROLL for (int i = 0; i < vectors; i++) {

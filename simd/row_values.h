@@ -7,7 +7,8 @@
 
 #include "row_scores.h"
 
-/* n keys of V, which are added to the sums of some rows. */
+/* What is left to do of n keys of V, which are added to the sums of some rows. They are a few at a time, and all columns of
+ * them, so what is not a multiply-add counts. */
 typedef struct row_values {
   const float *weights; /* rows are SCORES_ROW apart */
   const float *v;
@@ -15,15 +16,13 @@ typedef struct row_values {
   float *sums;
   int64_t sums_row;
   int64_t vectors; /* of columns */
-  streams *asked;
+  streams *ahead;
 } row_values;
 
-/* A few keys at a time, all columns of them, so what is not an addition counts. Distances are hidden from the compiler,
- * which would otherwise work out an address per accumulator, and keep most of them in memory. */
 V_INLINE void row_sums_load(v_f32 acc[], const int rows, const int vectors, const row_values *a) {
   const float *from = a->sums;
   V_UNROLL for (int r = 0; r < rows; r++, from += a->sums_row) {
-    __asm__("" : "+r"(from));
+    V_FORGET(from);
     V_UNROLL for (int i = 0; i < vectors; i++) acc[r * vectors + i] = v_load(from + i * V_LANES);
   }
 }
@@ -32,7 +31,7 @@ V_INLINE void row_sums_store(const v_f32 acc[], const int rows, const int vector
                              const row_values *a) {
   float *to = a->sums;
   V_UNROLL for (int r = 0; r < rows; r++, to += a->sums_row) {
-    __asm__("" : "+r"(to));
+    V_FORGET(to);
     V_UNROLL for (int i = 0; i < vectors; i++) v_store(to + i * V_LANES, acc[r * vectors + i]);
   }
 }
@@ -44,26 +43,29 @@ V_INLINE void row_values_key(v_f32 acc[], const int rows, const int vectors, con
   strip_accumulate(acc, rows, 1, vectors, left, 0, &v, 0, 1);
 }
 
-/* The first `vectors` of them. */
+/* The n keys, for the next `vectors` vectors of columns. */
 V_INLINE void row_values_part(const int rows, const int vectors, const row_values *a) {
-  enum { STEP = 4, MOST = 12 };
-  const int lines = STEP * vectors * V_LANES / (STREAMS * LINE_FLOATS);
+  enum { STEP = 4, LINES = STREAMS * LINE_FLOATS, ACCUMULATORS = 12 /* 4 x 3, 1 x 8 */ };
+  const int floats = vectors * V_LANES;
   const float *weights = a->weights, *v = a->v;
   int64_t n = a->n;
-  v_f32 acc[MOST];
+  v_f32 acc[ACCUMULATORS];
   row_sums_load(acc, rows, vectors, a);
   for (; n >= STEP; n -= STEP, weights += STEP) {
     V_UNROLL for (int k = 0; k < STEP; k++, v += a->v_row) {
-      __asm__("" : "+r"(v));
+      V_FORGET(v);
       row_values_key(acc, rows, vectors, weights + k, v);
+      streams_prefetch(a->ahead, floats * (k + 1) / LINES - floats * k / LINES);
     }
-    streams_ask(a->asked, lines > 0 ? lines : 1);
+    /* Half a line too many, which is a line in every other step. */
+    if (floats * STEP % LINES && n / STEP % 2) streams_prefetch(a->ahead, 1);
   }
   for (; n > 0; n--, v += a->v_row) row_values_key(acc, rows, vectors, weights++, v);
   row_sums_store(acc, rows, vectors, a);
 }
 
-/* As long as there are so many. Two and two rather than three and one, whose additions would wait for each other. */
+/* Columns, `vectors` vectors at a time, while so many are left. Two and two rather than three and one, whose additions
+ * would wait for each other. */
 V_INLINE void row_values_parts(const int rows, const int vectors, row_values *a) {
   while (a->vectors >= vectors && !(vectors == 3 && a->vectors == 4)) {
     row_values_part(rows, vectors, a);
@@ -83,7 +85,7 @@ V_INLINE row_values row_values_of(row_work *w, int64_t row, int64_t key, const f
   a.sums = w->sums + (key / ATTN_KEY_BLOCK * w->rows + row) * w->value_row;
   a.sums_row = w->value_row;
   a.vectors = w->task->value_size / V_LANES;
-  a.asked = &w->asked;
+  a.ahead = &w->ahead;
   return a;
 }
 
@@ -133,9 +135,9 @@ static int64_t values_taken(int64_t left) { return left >= 4 ? 4 : left >= 2 ? 2
 static void values_rows(row_work *w, int64_t row, int64_t take, int64_t key, const float *v,
                         int64_t v_row, int64_t n) {
   const int64_t size = w->task->value_size;
-  streams_pace(&w->asked, take, size * n);
+  streams_grant(&w->ahead, take, size * n);
   (take == 4 ? row_values_4 : take == 2 ? row_values_2 : row_values_1)(w, row, key, v, v_row, n);
-  streams_settle(&w->asked);
+  streams_settle(&w->ahead);
   if (size % V_LANES == 0) return;
   for (int64_t r = row; r < row + take; r++) row_values_tail(w, r, key, v, v_row, n);
 }

@@ -111,13 +111,14 @@ static V_NOINLINE float row_weights_sleef(float *s, int64_t begin, int64_t end, 
 }
 
 /* Scores of block i of the span become weights; the running maxima and sums move on; w->factor[i] rescales the
- * values. */
-static void rows_softmax(row_work *w, const key_block *span, int64_t i, float *state) {
+ * values. Meanwhile so many lines a row are prefetched. */
+static void rows_softmax(row_work *w, const key_block *span, int64_t i, int64_t lines,
+                         float *state) {
   float *max = form_max(state), *sum = form_sum(&w->form, state);
   const v_f32 scale = v_set1(w->form.weight_scale);
   const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
   for (int64_t r = 0; r < w->rows; r++) {
-    if (w->early > 0) streams_ask_now(&w->asked, w->early);
+    if (lines > 0) streams_prefetch_now(&w->ahead, lines);
     w->max[r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
   }
   for (int64_t r = 0; r < w->rows; r += V_LANES) {
@@ -176,11 +177,32 @@ static void stage_begin(streams *a, bool values, const key_block *span, int64_t 
   streams_begin(a, values, span->key + j, span->key + stage_end(span, j), STAGE_KEYS / STREAMS);
 }
 
-/* The stage from key j on is loaded, and what is computed with it asks for the next. */
+/* The stage from key j on is loaded, and the next one is prefetched while computing with it. */
 static void stage_load(row_work *w, bool values, const key_block *span, int64_t j) {
-  stage_begin(&w->loaded, values, span, j);
-  streams_load(&w->loaded, streams_lines(&w->loaded, STAGE_KEYS / STREAMS));
-  stage_begin(&w->asked, values, span, stage_end(span, j));
+  stage_begin(&w->ahead, values, span, j);
+  streams_load(&w->ahead, streams_lines(&w->ahead, STAGE_KEYS / STREAMS));
+  stage_begin(&w->ahead, values, span, stage_end(span, j));
+}
+
+/* So many lines of each stream are loaded, and those behind prefetched while computing with them. */
+static void turn_load(row_work *w, streams *loaded, int64_t lines) {
+  if (!loaded->on) return;
+  streams_load(loaded, lines);
+  w->ahead = *loaded;
+}
+
+/* Turns are longer where there is more to do with what is read. */
+static int64_t turn_scale(const row_work *w) { return w->rows > 4 ? 2 : 1; }
+
+/* Keys of each block whose values are added in turn. */
+static int64_t turn_keys(const row_work *w) {
+  int64_t keys = TURN_KEYS;
+  while (keys > 1 && keys * w->task->value_size > turn_scale(w) * TURN_FLOATS) keys /= 2;
+  return keys;
+}
+
+static void turns_begin(streams *a, const key_block *span) {
+  streams_begin(a, true, span->key, span->key + span->keys, ATTN_KEY_BLOCK);
 }
 
 static void scores_of_rows(row_work *w, const key_block *span) {
@@ -195,28 +217,19 @@ static void scores_of_rows(row_work *w, const key_block *span) {
   }
 }
 
-/* So many lines of each stream are loaded, and what is computed with them asks for those behind. */
-static void turn_load(row_work *w, int64_t lines) {
-  if (!w->loaded.on) return;
-  streams_load(&w->loaded, lines);
-  w->asked = w->loaded;
-}
-
-/* Turns are longer where there is more to do with what is read. */
-static int64_t turn_scale(const row_work *w) { return w->rows > 4 ? 2 : 1; }
-
 /* Of groups that come from memory, those of each quarter of the span are streams that take turns. More than one run is
  * not cut into turns: a later run is added as a whole to those before. */
 static void scores_of_groups(row_work *w, const key_block *span) {
-  const bool turns = w->asked.on;
+  const bool turns = w->ahead.on;
   const int64_t size = w->task->head_size;
   const int64_t terms = turn_scale(w) * TURN_TERMS;
-  const int64_t most = turns && size <= ATTN_DOT_RUN ? terms : ATTN_DOT_RUN;
+  const bool cut = turns && size <= ATTN_DOT_RUN;
   const int64_t first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
   const int64_t quarter = attn_whole_groups((span->keys - first + STREAMS - 1) / STREAMS);
   const int64_t apart = turns ? quarter : ATTN_KEY_GROUP, end = turns ? first + apart : span->keys;
-  streams_begin(&w->loaded, false, span->key + first, span->key + attn_whole_groups(span->keys),
+  streams_begin(&w->ahead, false, span->key + first, span->key + attn_whole_groups(span->keys),
                 apart);
+  streams loaded = w->ahead;
   for (int64_t i = first; i < end; i += turns ? ATTN_KEY_GROUP : STREAMS * ATTN_KEY_GROUP) {
     group_list list = {.groups = 0};
     for (int64_t key = i; key < span->keys && list.groups < STREAMS; key += apart) {
@@ -224,8 +237,8 @@ static void scores_of_groups(row_work *w, const key_block *span) {
       list.scores[list.groups++] = w->scores + key;
     }
     for (int64_t d = 0, n; d < size; d += n) {
-      n = clamp(size - d, 0, most);
-      turn_load(w, n);
+      n = clamp(size - d, 0, cut ? terms : ATTN_DOT_RUN);
+      if (cut) turn_load(w, &loaded, n);
       scores_groups(w, &list, d, n);
     }
   }
@@ -242,7 +255,7 @@ static void values_between(row_work *w, const key_block *span, int64_t j, int64_
 
 /* One block after the other. */
 static void values_in_order(row_work *w, const key_block *span) {
-  const int64_t most = w->asked.on ? STAGE_PART : STAGE_KEYS;
+  const int64_t most = w->ahead.on ? STAGE_PART : STAGE_KEYS;
   for (int64_t j = span->begin, end; j < span->keys; j = end) {
     end = stage_end(span, j);
     stage_load(w, true, span, j);
@@ -250,39 +263,30 @@ static void values_in_order(row_work *w, const key_block *span) {
   }
 }
 
-/* Keys of each block whose values are added in turn. */
-static int64_t turn_keys(const row_work *w) {
-  int64_t keys = TURN_KEYS;
-  while (keys > 1 && keys * w->task->value_size > turn_scale(w) * TURN_FLOATS) keys /= 2;
-  return keys;
-}
-
-static void turns_begin(streams *a, const key_block *span) {
-  streams_begin(a, true, span->key, span->key + span->keys, ATTN_KEY_BLOCK);
-}
-
 /* Some keys of each block in turn. */
 static void values_in_turn(row_work *w, const key_block *span) {
   const int64_t turn = turn_keys(w);
-  turns_begin(&w->loaded, span);
+  streams loaded = w->ahead;
+  turns_begin(&loaded, span);
   for (int64_t j = 0; j < ATTN_KEY_BLOCK; j += turn) {
-    turn_load(w, streams_lines(&w->loaded, turn));
+    turn_load(w, &loaded, streams_lines(&loaded, turn));
     for (int64_t i = j; i < span->keys; i += ATTN_KEY_BLOCK) {
       values_between(w, span, i, clamp(i + turn, 0, span->keys));
     }
   }
 }
 
-/* Weights of all blocks; meanwhile the first values are asked for, some with every row. */
+/* Weights of all blocks; meanwhile the first values are prefetched, some with every row. */
 static void span_softmax(row_work *w, const key_block *span, bool turns, float *state) {
-  const int64_t times = SPAN_BLOCKS * w->rows;
+  const int64_t blocks = span_blocks(span), keys = turns ? turn_keys(w) : STAGE_KEYS / STREAMS;
+  int64_t lines = 0;
   if (turns) {
-    turns_begin(&w->asked, span);
+    turns_begin(&w->ahead, span);
   } else {
-    stage_begin(&w->asked, true, span, span->begin);
+    stage_begin(&w->ahead, true, span, span->begin);
   }
-  w->early = w->asked.on ? (streams_lines(&w->asked, turn_keys(w)) + times - 1) / times : 0;
-  for (int64_t i = 0; i < span_blocks(span); i++) rows_softmax(w, span, i, state);
+  if (w->ahead.on) lines = divide_up(streams_lines(&w->ahead, keys), blocks * w->rows);
+  for (int64_t i = 0; i < blocks; i++) rows_softmax(w, span, i, lines, state);
   if (w->keep) rows_dropout(w, span);
 }
 
@@ -311,7 +315,7 @@ static void rows_span(row_work *w, int64_t key, int64_t begin, int64_t keys, boo
                     .v_row = w->task->v_row,
                     .interleaved = groups_aligned(w->task)};
   const int64_t blocks = span_blocks(&span);
-  const bool turns = w->asked.on && begin == 0 && blocks == SPAN_BLOCKS;
+  const bool turns = w->ahead.on && begin == 0 && blocks == SPAN_BLOCKS;
   PHASE_BEGIN(ticks);
   if (!readable(w->task)) block_copy(w, &span);
   PHASE_NEXT(ticks, ATTN_PHASE_PACKING);
@@ -408,9 +412,8 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
   const bool in_place = readable(task);
   w->span = in_place ? ATTN_KEY_CHUNK : ATTN_KEY_BLOCK;
-  w->asked.task = task;
-  w->asked.on = task->streaming && in_place;
-  w->loaded = w->asked;
+  w->ahead.task = task;
+  w->ahead.on = task->streaming && in_place;
   return w;
 }
 

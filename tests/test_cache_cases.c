@@ -458,6 +458,40 @@ static void large(void) {
   problem_free(&p);
 }
 
+/* More than a call takes for something that caches hold (STREAM_BYTES of engine/attention.c): kernels read it as streams,
+ * in turns, which end in all ways. The same as from arrays. */
+static void streamed(void) {
+  static const struct {
+    shape shape;
+    int64_t page_size; /* 0: none */
+  } cases[] = {
+      {{1, 8, 8, 1, 1537, 64, 64}, 0},    {{1, 8, 8, 2, 1666, 64, 64}, 16},
+      {{1, 12, 4, 1, 1535, 128, 128}, 0}, {{1, 16, 4, 1, 1666, 128, 128}, 16},
+      {{1, 4, 4, 5, 1537, 128, 128}, 48}, {{1, 12, 4, 3, 1535, 128, 100}, 0},
+      {{1, 2, 2, 1, 1666, 300, 300}, 16}, {{1, 8, 4, 2, 1537, 40, 300}, 0},
+      {{1, 8, 8, 1, 1666, 100, 40}, 3},   {{1, 4, 4, 1, 2048, 256, 256}, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const shape s = cases[i].shape;
+    const int64_t page = cases[i].page_size;
+    check_context("streams " SHAPE_FORMAT " pages of %lld", SHAPE_VALUES(s), (long long)page);
+    CHECK(s.kv_heads * s.kv_len * (s.head_size + s.value_size) * 4 > 5 << 20);
+    problem p = problem_random(s, 320 + i);
+    problem_run(&p);
+    float *want = copy_floats(p.o, p.o_count);
+    attn_cache *cache =
+        page ? cache_paged(&p, 1, page, (s.kv_len + page - 1) / page) : cache_new(&p, 1, s.kv_len);
+    poison(cache);
+    CHECK_OK(feed(cache, 0, &p, 0, 0, 700));
+    CHECK_OK(feed(cache, 0, &p, 0, 700, s.kv_len - 700));
+    CHECK_OK(attend(cache, 0, &p, 0, 0, s.q_len));
+    CHECK_BITS(p.o, want, p.o_count);
+    attn_cache_destroy(cache);
+    free(want);
+    problem_free(&p);
+  }
+}
+
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   capacity_is_checked();
@@ -471,5 +505,6 @@ int main(int argc, char **argv) {
   lengths_of_their_own();
   any_split();
   large();
+  streamed();
   return check_done();
 }
