@@ -19,20 +19,33 @@ static const char *metadata(const job *j, const char *key) {
   return text == NULL ? "" : text;
 }
 
-/* Which feature of the case this version lacks; NULL when it can do all. */
-static const char *missing_feature(const job *j) {
-  double number;
-  if (strcmp(metadata(j, "dtype"), "BF16") == 0) return "dtype BF16";
-  if (strcmp(metadata(j, "dtype"), "F16") == 0) return "dtype F16";
-  if (parse_number(metadata(j, "window_left"), &number) && number >= 0) return "window_left";
-  if (parse_number(metadata(j, "window_right"), &number) && number >= 0) return "window_right";
-  if (parse_number(metadata(j, "softcap"), &number) && number != 0) return "softcap";
-  if (attn_file_tensor(j->files[0], "alibi_slopes") != NULL) return "alibi_slopes";
-  if (attn_file_tensor(j->files[0], "sink") != NULL) return "sink";
-  return NULL;
+static int lacking(const job *j, const char *what, const char *value, const char *allowed) {
+  return fail(EXIT_UNSUPPORTED, "%s: metadata '%s' is '%s'; not supported: only %s is", j->path,
+              what, value, allowed);
 }
 
-/* What missing_feature() did not know must be well formed and off. */
+/* Refuses what this version lacks. */
+static int check_features(const job *j) {
+  static const char *const tensors[] = {"alibi_slopes", "sink"};
+  static const char *const windows[] = {"window_left", "window_right"};
+  const char *dtype = metadata(j, "dtype"), *softcap = metadata(j, "softcap");
+  double number;
+  if (strcmp(dtype, "BF16") == 0 || strcmp(dtype, "F16") == 0)
+    return lacking(j, "dtype", dtype, "F32");
+  for (int i = 0; i < 2; i++) {
+    const char *window = metadata(j, windows[i]);
+    if (parse_number(window, &number) && number >= 0)
+      return lacking(j, windows[i], window, "-1, no window,");
+  }
+  if (parse_number(softcap, &number) && number != 0)
+    return lacking(j, "softcap", softcap, "0, none,");
+  for (int i = 0; i < 2; i++)
+    if (attn_file_tensor(j->files[0], tensors[i]) != NULL)
+      return fail(EXIT_UNSUPPORTED, "%s: tensor '%s' is given; not supported", j->path, tensors[i]);
+  return 0;
+}
+
+/* What check_features() did not know must be well formed and off. */
 static int check_options(const job *j) {
   int64_t window;
   double softcap;
@@ -282,12 +295,12 @@ static int check_problem(const job *j) {
 }
 
 int job_load_core_case(job *j, const options *o) {
-  const char *missing = missing_feature(j);
-  if (missing != NULL) return fail(EXIT_UNSUPPORTED, "%s: not supported yet: %s", j->path, missing);
+  int code = check_features(j);
+  if (code != 0) return code;
   j->params = (attn_params)ATTN_PARAMS_INIT;
   j->params.has_num_threads = o->has_threads;
   j->params.num_threads = o->threads;
-  int code = check_options(j);
+  code = check_options(j);
   if (code == 0) code = set_sizes(j);
   if (code == 0) code = load_layout(j);
   if (code == 0) code = check_problem(j);

@@ -103,7 +103,9 @@ static int read_mask(job *j, bool *causal) {
   const char *mask = attn_file_metadata(j->files[0], "mask");
   *causal = mask == NULL || strcmp(mask, "causal") == 0;
   if (*causal || strcmp(mask, "none") == 0) return 0;
-  return fail(EXIT_UNSUPPORTED, "%s: not supported yet: mask '%s'", j->path, mask);
+  return fail(EXIT_UNSUPPORTED,
+              "%s: metadata 'mask' is '%s'; not supported: only causal and none are", j->path,
+              mask);
 }
 
 /* Where the metadata repeats a shape, it must agree. */

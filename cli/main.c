@@ -8,10 +8,13 @@
 #include <string.h>
 
 static const char general_help[] =
-    "Exit status: 0 done and right, 1 bad data or an error above the tolerance, 2 bad usage,\n"
+    "Exit status: 0 done and right, 1 bad data, a file that cannot be read or written, or an "
+    "error\n"
+    "above the tolerance (the output is written all the same), 2 bad usage,\n"
     "3 what is asked for is well formed, but this version or this machine cannot do it: a feature\n"
     "of a case, another layer's weights, an instruction set.\n"
-    "Environment: ATTN_ISA and ATTN_EXP as --isa and --exp; OMP_NUM_THREADS limits the threads.\n";
+    "Environment: ATTN_ISA and ATTN_EXP as --isa and --exp; OMP_NUM_THREADS limits the threads;\n"
+    "OMP_WAIT_POLICY=passive on CPUs that others use too, else threads spin while they wait.\n";
 
 static const char run_help[] = "Runs a layer or attention case; where the file holds the truth, "
                                "shows the error and fails when\n"

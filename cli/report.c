@@ -28,7 +28,7 @@ static void report_text(const job *j, const options *o, const timing *t) {
   if (t->runs == 1) printf(", a first call");
   if (t->runs > 1)
     printf(" best, %.3f ms median of %lld runs", 1e3 * t->median, (long long)t->runs);
-  printf("; %.2f GFLOP/s\n", j->flops / t->best * 1e-9);
+  printf("; %.2f GFLOP/s%s\n", j->flops / t->best * 1e-9, t->runs > 1 ? " at best" : "");
   for (int i = 0; i < j->check_count; i++) report_check(&j->checks[i]);
   if (j->check_count == 0 && o->case_path != NULL)
     printf("check   none: the case does not hold the truth\n");
@@ -52,12 +52,13 @@ static int report_json(const job *j, const options *o, const timing *t) {
     json_array_append_new(checks, describe_check(&j->checks[i]));
     ok = ok && j->checks[i].ok;
   }
-  json_t *all = json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:s?}", "case", j->path,
-      "form", j->form, "shape", j->shape, "isa", attn_isa_name(), "exp", attn_exp_name(), "threads",
-      (int)thread_limit(o), "repeat", (json_int_t)t->runs, "seconds_best", t->best,
-      "seconds_median", t->median, "flops", j->flops, "gflops_per_second",
-      j->flops / t->best * 1e-9, "checks", checks, "ok", (int)ok, "output", o->output);
+  json_t *all =
+      json_pack("{s:s, s:s?, s:s, s:s, s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f, s:o, s:b, s:s?}",
+                o->weights != NULL ? "input" : "case", j->path, "weights", o->weights, "form",
+                j->form, "shape", j->shape, "isa", attn_isa_name(), "exp", attn_exp_name(),
+                "threads", (int)thread_limit(o), "repeat", (json_int_t)t->runs, "seconds_best",
+                t->best, "seconds_median", t->median, "flops", j->flops, "gflops_per_second",
+                j->flops / t->best * 1e-9, "checks", checks, "ok", (int)ok, "output", o->output);
   int code = 0;
   if (all == NULL || json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9)) != 0)
     code = fail(EXIT_BAD_DATA,

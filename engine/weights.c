@@ -243,7 +243,7 @@ static attn_status complete_config(reader *r) {
                        per_head ? "(d_model, heads, head size)" : "two extents");
     return attn_fail(ATTN_INVALID_ARGUMENT,
                      "num_heads is missing; the %s form of %.200s does not tell "
-                     "it: give it as >= 1",
+                     "it; allowed: 1 or more",
                      f->title, r->path);
   }
   return attn_layer_config_resolve(config);

@@ -18,6 +18,6 @@ int main(void) {
   p.v = (attn_input){&v[0][0][0][0], T * H * D, D, H * D, 1};
   p.o = (attn_output){&o[0][0][0][0], T * H * D, D, H * D, 1};
   if (attn_forward(NULL, &p)) return fprintf(stderr, "%s\n", attn_last_error()), 1;
-  for (int t = 0; t < T; t++) printf("%g ", (double)o[0][t][0][0]); /* means of 0 ... t */
+  for (int t = 0; t < T; t++) printf("%g\n", (double)o[0][t][0][0]); /* means of 0 ... t */
   return 0;
 }

@@ -80,6 +80,7 @@ static const uint64_t *buffer(int64_t bytes) {
 }
 
 double perf_bandwidth_gbs(int threads, int64_t bytes) {
+  bytes = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
   const int64_t size = bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
   const uint64_t *data = buffer(size);
   if (!data) return 0;

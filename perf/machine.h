@@ -12,11 +12,12 @@
  * selected instruction set; best of several runs. 0 when none is selected. */
 double perf_peak_gflops(int threads);
 
-enum { PERF_BANDWIDTH_BYTES = 64 << 20 };
+enum { PERF_BANDWIDTH_BYTES = 64 << 20 }; /* where no workload says how many */
 
 /* GB/s that `threads` threads reach together reading so many bytes of memory, each its own part, which none of the
  * caches holds any more: the best of readers of one, two and four streams, with and without prefetching, in several
- * passes. Takes some 0.5 s, and 256 MiB or `bytes` that it keeps. 0 when out of memory. */
+ * passes; eight read a little more. Takes 0.5 s or what 18 passes take, and 256 MiB or `bytes` that it keeps. 0 when out of
+ * memory. */
 double perf_bandwidth_gbs(int threads, int64_t bytes);
 
 /* Memory as the library's caches have it, in huge pages where the system grants them; free() releases it.

@@ -11,7 +11,7 @@
  *                            of the benchmark, as P2/f32/threads:1. The first sample of a workload
  *                            sets up, runs once and checks the result before anything is timed.
  *   peak THREADS             {"gflops": the multiply-add peak}
- *   bandwidth THREADS        {"gbs": GB/s of reading memory}
+ *   bandwidth THREADS        {"gbs": GB/s of reading 64 MiB of memory}
  *
  * A request that fails is answered by {"error": "..."}; the end of the input ends the process. */
 #ifndef ATTN_PERF_SERVE_H

@@ -13,6 +13,11 @@ consume() {
   cmake -S tests/consumer -B "$out/$1-cmake" -D CMAKE_PREFIX_PATH="$2"
   cmake --build "$out/$1-cmake"
   "$out/$1-cmake/consumer"
+  if command -v c++ >/dev/null; then
+    cmake -S tests/consumer/cxx -B "$out/$1-cxx" -D CMAKE_PREFIX_PATH="$2"
+    cmake --build "$out/$1-cxx"
+    "$out/$1-cxx/consumer"
+  fi
   flags=$(PKG_CONFIG_PATH=$2/lib/pkgconfig pkg-config $3 --cflags --libs attn)
   # shellcheck disable=SC2086
   cc -std=c11 -Wall -Wextra -Werror tests/consumer/main.c -o "$out/$1-pkgconfig" $flags \

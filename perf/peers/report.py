@@ -240,7 +240,7 @@ be another one. On a shared machine single ratios move by up to a fifth from run
 registers that the machine reaches on attn's instruction set: by the best call and the highest peak of the run, and as the
 median over the rounds of the share of the peak right before, which is the greater one where the peak was low then. Operations are those of visible pairs only. *GB/s of K and V*
 counts every key and value once, however often an engine reads it; *share of bandwidth* is of what the same threads
-read from memory, as many bytes with the best of several loops (1, 2 and 4 streams, with and without prefetching), measured before every round;
+read of as many bytes of memory by the best of several loops (1, 2 and 4 streams, with and without prefetching), measured before every round;
 by the best call it is that of the highest of these rounds.
 D3 and its kin stay in the caches. No peer has pages: PyTorch's D5 is its D2. What it costs to let a cache grow is in no figure.
 

@@ -131,6 +131,13 @@ static void answer_slot(const char *command, char *rest, const worker_engine *en
     puts("no such command");
 }
 
+static void bandwidth(long long bytes, const worker_engine *engine) {
+  if (bytes < 1)
+    puts("bandwidth BYTES: at least 1");
+  else
+    printf("ok %.6g\n", engine->bandwidth ? engine->bandwidth(threads, bytes) : 0);
+}
+
 static void answer(char *line, const worker_engine *engine) {
   char *rest = line + strcspn(line, " ");
   if (*rest) *rest++ = 0;
@@ -144,7 +151,7 @@ static void answer(char *line, const worker_engine *engine) {
   } else if (!strcmp(line, "peak")) {
     printf("ok %.6g\n", engine->peak ? engine->peak(rest, threads) : 0);
   } else if (!strcmp(line, "bandwidth")) {
-    printf("ok %.6g\n", engine->bandwidth ? engine->bandwidth(threads, atoll(rest)) : 0);
+    bandwidth(atoll(rest), engine);
   } else {
     answer_slot(line, rest, engine);
   }

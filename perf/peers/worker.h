@@ -32,8 +32,8 @@ typedef struct worker_engine {
   const float *(*result)(size_t *count);
   /* GFLOP/s of multiply-adds in registers on that instruction set, 0 where it cannot run; may be NULL. */
   double (*peak)(const char *isa, int threads);
-  double (*bandwidth)(int threads,
-                      int64_t bytes); /* GB/s of reading them from memory; may be NULL */
+  /* GB/s of reading so many bytes from memory; may be NULL. */
+  double (*bandwidth)(int threads, int64_t bytes);
 } worker_engine;
 
 /* argv: directory of the inputs and outputs, number of threads. Returns the exit status. */
