@@ -458,8 +458,22 @@ static void large(void) {
   problem_free(&p);
 }
 
+/* The output of a problem, kv head by kv head: less than what counts as from memory. Caller frees. */
+static float *heads_alone(const problem *p, const int32_t *kv_starts) {
+  const int64_t group = p->shape.q_heads / p->shape.kv_heads;
+  for (int64_t h = 0; h < p->shape.kv_heads; h++) {
+    attn_params a = p->params;
+    a.q_heads = group;
+    a.kv_heads = 1;
+    a.lengths.kv_starts = kv_starts;
+    params_move(&a, 0, h * group, h, 0);
+    CHECK_OK(attn_forward(NULL, &a));
+  }
+  return copy_floats(p->o, p->o_count);
+}
+
 /* More than a call takes for something that caches hold (STREAM_BYTES of engine/attention.c): kernels read it as streams,
- * in turns, which end in all ways. The same as from arrays. */
+ * in turns, which end in all ways. The same from arrays, and from less at a time. */
 static void streamed(void) {
   static const struct {
     shape shape;
@@ -470,15 +484,18 @@ static void streamed(void) {
       {{1, 4, 4, 5, 1537, 128, 128}, 48}, {{1, 12, 4, 3, 1535, 128, 100}, 0},
       {{1, 2, 2, 1, 1666, 300, 300}, 16}, {{1, 8, 4, 2, 1537, 40, 300}, 0},
       {{1, 8, 8, 1, 1666, 100, 40}, 3},   {{1, 4, 4, 1, 2048, 256, 256}, 0},
+      {{1, 2, 2, 1, 1025, 64, 640}, 0},   {{1, 4, 2, 3, 1025, 300, 640}, 16},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     const shape s = cases[i].shape;
     const int64_t page = cases[i].page_size;
+    const int64_t bytes = s.kv_len * (s.head_size + s.value_size) * 4, most = 5 << 20;
     check_context("streams " SHAPE_FORMAT " pages of %lld", SHAPE_VALUES(s), (long long)page);
-    CHECK(s.kv_heads * s.kv_len * (s.head_size + s.value_size) * 4 > 5 << 20);
+    CHECK(bytes <= most && bytes * s.kv_heads > most);
     problem p = problem_random(s, 320 + i);
+    float *want = heads_alone(&p, NULL);
     problem_run(&p);
-    float *want = copy_floats(p.o, p.o_count);
+    CHECK_BITS(p.o, want, p.o_count);
     attn_cache *cache =
         page ? cache_paged(&p, 1, page, (s.kv_len + page - 1) / page) : cache_new(&p, 1, s.kv_len);
     poison(cache);
@@ -490,6 +507,54 @@ static void streamed(void) {
     free(want);
     problem_free(&p);
   }
+}
+
+/* `count` bytes at the end of a page before one that faults, or at the start of one behind such a page. */
+static guarded guarded_copy(const void *from, size_t count, guard_side side) {
+  guarded g = guard_alloc(count, side);
+  memcpy(g.data, from, count);
+  return g;
+}
+
+/* Streams end with the last key, and begin with the first that is there: no row, and no entry of the page table, before or
+ * behind is read. */
+static void streamed_edges(void) {
+  enum { KEYS = 2 * 512 + 400, START = 40, PAGE = 16 };
+  const int32_t start = START;
+  problem p = problem_random((shape){1, 4, 4, 1, KEYS, 128, 128}, 340);
+  float *want = heads_alone(&p, &start);
+  attn_cache *cache = cache_paged(&p, 1, PAGE, KEYS / PAGE);
+  CHECK_OK(feed(cache, 0, &p, 0, 0, KEYS));
+  for (int side = 0; side < 2; side++) {
+    check_context("streams %s a guard page", side ? "before" : "behind");
+    attn_params a = p.params;
+    const size_t skip = side ? 0 : START * 128; /* rows of the first head */
+    guarded k = guarded_copy(p.k + skip, (p.k_count - skip) * sizeof(float),
+                             side ? GUARD_AFTER : GUARD_BEFORE);
+    guarded v = guarded_copy(p.v + skip, (p.v_count - skip) * sizeof(float),
+                             side ? GUARD_AFTER : GUARD_BEFORE);
+    a.k.data = (float *)k.data - skip;
+    a.v.data = (float *)v.data - skip;
+    a.lengths.kv_starts = &start;
+    CHECK_OK(attn_forward(NULL, &a));
+    CHECK_BITS(p.o, want, p.o_count);
+    guard_free(&k);
+    guard_free(&v);
+
+    a = p.params;
+    CHECK_OK(attn_cache_view(cache, 1, NULL, NULL, 0, &a));
+    const size_t gone = START / PAGE, pages = KEYS / PAGE;
+    guarded table = guarded_copy(a.pages.table + gone, (pages - gone) * sizeof(int32_t),
+                                 side ? GUARD_AFTER : GUARD_BEFORE);
+    a.pages.table = (const int32_t *)table.data - gone;
+    a.lengths.kv_starts = &start;
+    CHECK_OK(attn_forward(NULL, &a));
+    CHECK_BITS(p.o, want, p.o_count);
+    guard_free(&table);
+  }
+  attn_cache_destroy(cache);
+  free(want);
+  problem_free(&p);
 }
 
 int main(int argc, char **argv) {
@@ -506,5 +571,6 @@ int main(int argc, char **argv) {
   any_split();
   large();
   streamed();
+  streamed_edges();
   return check_done();
 }
