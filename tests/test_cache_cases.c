@@ -486,7 +486,7 @@ static void streamed(void) {
       {{1, 8, 8, 1, 1666, 100, 40}, 3},   {{1, 4, 4, 1, 2048, 256, 256}, 0},
       {{1, 2, 2, 1, 1025, 64, 640}, 0},   {{1, 4, 2, 3, 1025, 300, 640}, 16},
   };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i += check_brief() ? 5 : 1) {
     const shape s = cases[i].shape;
     const int64_t page = cases[i].page_size;
     const int64_t bytes = s.kv_len * (s.head_size + s.value_size) * 4, most = 5 << 20;
