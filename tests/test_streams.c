@@ -170,10 +170,9 @@ static void paced(const memory *m, const walk *w) {
     CHECK(lines <= computed / price + rounded);
     if (a.left > 0) CHECK(lines + rounded >= computed / price);
     CHECK(a.credit < price || a.left <= 0);
-    if (computed > w->keys * w->size * w->lanes * 8) {
-      CHECK(!"ends");
-      break;
-    }
+    const bool ends = computed <= w->keys * w->size * w->lanes * 8;
+    CHECK(ends);
+    if (!ends) break;
   }
 }
 
