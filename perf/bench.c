@@ -218,8 +218,9 @@ static perf_limits limits_now(const perf_bench *bench, perf_limits other) {
   static double latest[MAX_KEPT];
   double fresh = 0, *kept_gbs = bench->threads < MAX_KEPT ? &latest[bench->threads] : &fresh;
   const bool memory = reads_memory(bench->workload);
-  const double bytes = memory ? perf_work_of(bench->workload).kv_bytes : PERF_BANDWIDTH_BYTES;
-  if (memory || *kept_gbs == 0) *kept_gbs = perf_bandwidth_gbs(bench->threads, (int64_t)bytes);
+  const int64_t bytes =
+      memory ? (int64_t)perf_work_of(bench->workload).kv_bytes : PERF_BANDWIDTH_BYTES;
+  if (memory || *kept_gbs == 0) *kept_gbs = perf_bandwidth_gbs(bench->threads, bytes);
   double gflops = perf_peak_gflops(bench->threads), gbs = *kept_gbs;
   return (perf_limits){gflops > other.gflops ? gflops : other.gflops,
                        gbs > other.gbs ? gbs : other.gbs};
