@@ -163,19 +163,9 @@ static bool write_content(int fd, const char *header, const attn_tensor *const *
 static char *resolve_target(const char *path) {
   struct stat info;
   if (lstat(path, &info) != 0) return errno == ENOENT ? strdup(path) : NULL;
-  if (S_ISLNK(info.st_mode)) {
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
-      errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
-      return NULL;
-    }
-    char *target = realpath(path, NULL);
-    if (target == NULL) return NULL;
-    if (stat(target, &info) == 0 && S_ISREG(info.st_mode)) return target;
-    free(target);
-    errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
-    return NULL;
-  }
-  if (S_ISREG(info.st_mode)) return strdup(path);
+  const bool link = S_ISLNK(info.st_mode);
+  if (link && stat(path, &info) != 0) return NULL;
+  if (S_ISREG(info.st_mode)) return link ? realpath(path, NULL) : strdup(path);
   errno = S_ISDIR(info.st_mode) ? EISDIR : EINVAL;
   return NULL;
 }

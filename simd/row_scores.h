@@ -94,7 +94,7 @@ V_INLINE void row_scores(const int rows, const int groups, row_work *w, const fl
           }
         }
       }
-      streams_prefetch(&w->ahead, (groups * V_LANES + 15) / 16);
+      streams_prefetch(&w->ahead, (groups * 4 * V_LANES + STREAMS_LINE - 1) / STREAMS_LINE);
     }
   }
   streams_settle(&w->ahead);
@@ -174,7 +174,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
           V_UNROLL for (int i = 0; i < 4; i++) v_store(to + (part * 4 + i) * V_TILE, column[i]);
         }
       }
-      streams_prefetch(&w->ahead, V_QUERIES * V_COLUMNS * V_LANES / (STREAMS * LINE_FLOATS));
+      streams_prefetch(&w->ahead, V_QUERIES * V_COLUMNS * V_LANES / STREAMS_LINE);
     }
     streams_settle(&w->ahead);
     if (c < n) {

@@ -45,7 +45,7 @@ V_INLINE void row_values_key(v_f32 acc[], const int rows, const int vectors, con
 
 /* The n keys, for the next `vectors` vectors of columns. */
 V_INLINE void row_values_part(const int rows, const int vectors, const row_values *a) {
-  enum { STEP = 4, LINES = STREAMS * LINE_FLOATS, ACCUMULATORS = 12 /* 4 x 3, 1 x 8 */ };
+  enum { STEP = 4, ACCUMULATORS = 12 /* 4 x 3, 1 x 8 */ };
   const int floats = vectors * V_LANES;
   const float *weights = a->weights, *v = a->v;
   int64_t n = a->n;
@@ -55,10 +55,10 @@ V_INLINE void row_values_part(const int rows, const int vectors, const row_value
     V_UNROLL for (int k = 0; k < STEP; k++, v += a->v_row) {
       V_FORGET(v);
       row_values_key(acc, rows, vectors, weights + k, v);
-      streams_prefetch(a->ahead, floats * (k + 1) / LINES - floats * k / LINES);
+      streams_prefetch(a->ahead, floats * (k + 1) / STREAMS_LINE - floats * k / STREAMS_LINE);
     }
     /* Half a line too many, which is a line in every other step. */
-    if (floats * STEP % LINES && n / STEP % 2) streams_prefetch(a->ahead, 1);
+    if (floats * STEP % STREAMS_LINE && n / STEP % 2) streams_prefetch(a->ahead, 1);
   }
   for (; n > 0; n--, v += a->v_row) row_values_key(acc, rows, vectors, weights++, v);
   row_sums_store(acc, rows, vectors, a);
@@ -89,31 +89,30 @@ V_INLINE row_values row_values_of(row_work *w, int64_t row, int64_t key, const f
   return a;
 }
 
-/* n keys of the span from `key` on, which lie at v, for one, two and four rows. Eight accumulators or more where there
- * is enough to do: as many as hide the latency. */
+/* n keys of the span from `key` on, which lie at v. */
+V_INLINE void row_values_all(const int rows, const int widest, row_work *w, int64_t row,
+                             int64_t key, const float *v, int64_t v_row, int64_t n) {
+  row_values a = row_values_of(w, row, key, v, v_row, n);
+  row_values_parts(rows, widest, &a);
+  if (widest > 4) row_values_parts(rows, 4, &a);
+  row_values_parts(rows, 2, &a);
+  row_values_parts(rows, 1, &a);
+}
+
+/* For one, two and four rows. Eight accumulators or more where there is enough to do: as many as hide the latency. */
 static V_NOINLINE void row_values_1(row_work *w, int64_t row, int64_t key, const float *v,
                                     int64_t v_row, int64_t n) {
-  row_values a = row_values_of(w, row, key, v, v_row, n);
-  row_values_parts(1, 8, &a);
-  row_values_parts(1, 4, &a);
-  row_values_parts(1, 2, &a);
-  row_values_parts(1, 1, &a);
+  row_values_all(1, 8, w, row, key, v, v_row, n);
 }
 
 static V_NOINLINE void row_values_2(row_work *w, int64_t row, int64_t key, const float *v,
                                     int64_t v_row, int64_t n) {
-  row_values a = row_values_of(w, row, key, v, v_row, n);
-  row_values_parts(2, 4, &a);
-  row_values_parts(2, 2, &a);
-  row_values_parts(2, 1, &a);
+  row_values_all(2, 4, w, row, key, v, v_row, n);
 }
 
 static V_NOINLINE void row_values_4(row_work *w, int64_t row, int64_t key, const float *v,
                                     int64_t v_row, int64_t n) {
-  row_values a = row_values_of(w, row, key, v, v_row, n);
-  row_values_parts(4, 3, &a);
-  row_values_parts(4, 2, &a);
-  row_values_parts(4, 1, &a);
+  row_values_all(4, 3, w, row, key, v, v_row, n);
 }
 
 /* The same for the columns behind the last whole vector, of one row. */

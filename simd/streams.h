@@ -14,7 +14,7 @@
 
 #include "keys.h"
 
-enum { STREAMS = 4 };
+enum { STREAMS = 4, STREAMS_LINE = STREAMS * LINE_FLOATS /* floats of a line of each */ };
 
 /* Each is walked piece by piece: rows without gaps between them, or one row. Between calls there is something left of the
  * piece, or nothing is left at all. */
@@ -100,7 +100,7 @@ V_INLINE int64_t streams_grant_lines(streams *a, int64_t lines) {
 /* What the credit is good for. */
 V_INLINE void streams_grant_credit(streams *a) {
   /* of a line of every stream; 32 bits, since they divide faster, and a call computes with far fewer floats */
-  const uint32_t price = (uint32_t)(LINE_FLOATS * STREAMS * a->task->lanes);
+  const uint32_t price = (uint32_t)(STREAMS_LINE * a->task->lanes);
   a->credit -= price * streams_grant_lines(a, (uint32_t)a->credit / price);
 }
 

@@ -18,8 +18,8 @@ typedef struct walk {
   int64_t size, row;        /* of a row of K and V, and to the next, in floats */
   int64_t page_size;        /* 0: none */
   int64_t key, keys, apart; /* of the streams */
-  int64_t lanes, rows,
-      part; /* of the task; of those, and floats of each, that are computed with at a time */
+  int64_t lanes;            /* of the task */
+  int64_t rows, part;       /* computed with at a time, and floats of each */
 } walk;
 
 static const walk walks[] = {
@@ -66,7 +66,7 @@ static memory memory_of(const walk *w) {
 /* Pages in the reverse order. */
 static void turn_pages(memory *m, const walk *w) {
   if (!w->page_size) return;
-  const int64_t pages = (w->key + w->keys + w->page_size - 1) / w->page_size;
+  const int64_t pages = divide_up(w->key + w->keys, w->page_size);
   for (int64_t i = 0; i < pages; i++) m->table[i] = (int32_t)(pages - 1 - i);
   m->task.table = m->table;
   m->task.table_width = pages;
