@@ -97,17 +97,11 @@ static void pack_queries(const work *w, tile *t) {
   int64_t at[V_TILE];
   lane_offsets(task, t, task->q_row, task->q_head, at);
   for (int q = t->from; q < V_QUERIES; q++) {
+    const float *row[V_LANES];
+    for (int i = 0; i < V_LANES; i++) row[i] = task->q + at[q * V_LANES + i];
     for (int64_t d = 0; d < task->head_size; d += V_LANES) {
-      const int64_t n = task->head_size - d;
       float *to = t->query + d * V_TILE + q * V_LANES;
-      v_f32 row[V_LANES];
-      for (int i = 0; i < V_LANES; i++) {
-        row[i] = load_strided(task->q + at[q * V_LANES + i] + d * task->q_dim, task->q_dim, n);
-      }
-      v_transpose(row);
-      V_UNROLL for (int i = 0; i < V_LANES; i++) {
-        if (i < n) v_store(to + i * V_TILE, v_xor(row[i], sign));
-      }
+      columns_of_rows(to, V_TILE, row, d, task->q_dim, task->head_size, sign);
     }
   }
 }
@@ -147,17 +141,23 @@ static void store_output(const work *w, const tile *t, float *state) {
     const v_mask seen = v_ge_i(limits_of(t->limit, q), v_set1_i(0));
     const v_f32 l = v_load(tile_sum(state) + q * V_LANES);
     const float *values = tile_values(state) + q * V_LANES;
+    float *out[V_LANES];
+    for (int i = 0; i < V_LANES; i++) out[i] = task->o + at[q * V_LANES + i];
     for (int64_t d = 0; d < task->value_size; d += V_LANES) {
+      const int64_t n = task->value_size - d;
       v_f32 row[V_LANES];
-      for (int i = 0; i < V_LANES; i++) {
+      V_UNROLL for (int i = 0; i < V_LANES; i++) {
         v_f32 o =
             output_of(v_load(values + (d + i) * V_TILE), l, task->dropout, task->dropout_scale);
         row[i] = v_keep(seen, o);
       }
       v_transpose(row);
+      if (first == 0 && task->o_dim == 1 && n >= V_LANES) {
+        V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(out[i] + d, row[i]);
+        continue;
+      }
       for (int64_t i = first; i < V_LANES; i++) {
-        store_strided(task->o + at[q * V_LANES + i] + d * task->o_dim, row[i], task->o_dim,
-                      task->value_size - d);
+        store_strided(out[i] + d * task->o_dim, row[i], task->o_dim, n);
       }
     }
     if (task->lse) store_lse(w, t, q, first, seen, v_load(tile_max(state) + q * V_LANES), l);

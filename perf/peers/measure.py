@@ -3,6 +3,7 @@
 """Runs the cases and keeps what came out."""
 
 import dataclasses
+import math
 import os
 import statistics
 from dataclasses import dataclass, field
@@ -18,6 +19,9 @@ MEMORY = "memory"  # in the place of a set: the limit is what can be read
 FORM_MARGIN = 1.5
 # Seconds of it: with a single short call, an interruption would decide.
 FIRST_SIGHT = 0.02
+# Inputs that errors of attn and PyTorch are taken from, of cases of so few operations and bytes: the largest error of few
+# results says little, from one draw to the next it changes by half.
+DRAWS, DRAWN_FLOPS, DRAWN_BYTES = 8, 1e9, 2e8
 # Calls of this many seconds, this much slower than the fastest engine, are timed in few rounds.
 LONG_CALL, FAR_BEHIND, FEW_ROUNDS = 0.5, 3.0, 3
 
@@ -32,8 +36,8 @@ class Row:
     form: str
     slot: int
     first: float = 0.0  # seconds of the shortest call at first sight
-    error_rms: float = 0.0
-    error_max: float = 0.0
+    rms: list = field(default_factory=list)  # errors, by draw of inputs
+    largest: list = field(default_factory=list)
     samples: int = 0
     best: list = field(default_factory=list)  # seconds, by round
     median: list = field(default_factory=list)
@@ -42,6 +46,14 @@ class Row:
     @property
     def rounds(self):
         return len(self.turn)
+
+    @property
+    def error_rms(self):
+        return math.sqrt(statistics.fmean(error**2 for error in self.rms)) if self.rms else 0
+
+    @property
+    def error_max(self):
+        return max(self.largest, default=0)
 
     @property
     def seconds(self):
@@ -121,17 +133,35 @@ class Run:
     def measure_whole(self, threads, case):
         if threads != self.threads:
             self.start(threads)
-        arrays = workloads.inputs(case)
-        for name, array in arrays.items():
-            array.tofile(os.path.join(self.directory, f"{name}.f32"))
-        truth = oracle.truth(case, arrays)
-        del arrays
+        truth = self.draw(case)
         engines = [engine for engine in self.engines if self.takes_part(engine, case)]
         found = [(engine, row) for engine in engines for row in self.prepare(engine, case, truth)]
         self.rows += [row for _, row in found]
-        self.alternate(case, self.worth_timing(found))
+        timed = self.worth_timing(found)
+        self.alternate(case, timed)
+        if threads == self.options.threads[0]:
+            self.draw_more(case, [(engine, row) for engine, row in timed if engine.name in (ATTN, "torch")])
         for engine in engines:
             engine.guarded(lambda: engine.worker.ask("release"))
+
+    def draw(self, case, *seed):
+        """Inputs, as files; returns their truth."""
+        arrays = workloads.inputs(case, *seed)
+        for name, array in arrays.items():
+            array.tofile(os.path.join(self.directory, f"{name}.f32"))
+        return oracle.truth(case, arrays)
+
+    def draw_more(self, case, timed):
+        if case.flops > DRAWN_FLOPS or case.cached and case.kv_bytes > DRAWN_BYTES:
+            return
+        for seed in range(1, DRAWS):
+            truth = self.draw(case, seed)
+            for engine, row in timed:
+                if not engine.worker:  # it died: said already
+                    continue
+                _, fault = engine.guarded(lambda: self.check(engine, row, truth, 0))
+                if fault:
+                    self.gaps.append(Gap(self.threads, case.name, engine.name, row.form, fault))
 
     def prepare(self, engine, case, truth):
         forms, fault = engine.guarded(lambda: engine.forms(case.kind))
@@ -157,14 +187,20 @@ class Run:
         return rows
 
     def first_sight(self, engine, row, truth):
+        row.first = self.check(engine, row, truth, FIRST_SIGHT)
+
+    def check(self, engine, row, truth, seconds):
+        """Calls for so long, whose result must be right; returns the shortest one's time."""
         engine.prepare(row.slot, row.case, row.form)
-        row.first = engine.worker.run(row.slot, FIRST_SIGHT)[1]
+        shortest = engine.worker.run(row.slot, seconds)[1]
         engine.worker.ask(f"result {row.slot} result")
         path = os.path.join(self.directory, "result.f32")
-        result = oracle.read_result(path, row.case, row.form)
-        row.error_rms, row.error_max = truth.errors(result)
-        if truth.wrong(row.error_max):
-            raise oracle.Wrong(f"wrong result: largest error {row.error_max:.2g}")
+        rms, largest = truth.errors(oracle.read_result(path, row.case, row.form))
+        row.rms.append(rms)
+        row.largest.append(largest)
+        if truth.wrong(largest):
+            raise oracle.Wrong(f"wrong result: largest error {largest:.2g}")
+        return shortest
 
     def worth_timing(self, found):
         best = {}
