@@ -91,8 +91,19 @@ static void lane_offsets(const attn_attention_task *task, const tile *t, int64_t
   }
 }
 
+/* The queries of the tile behind `t`, if there is one, on their way to the first cache level while `t` is packed: 1 % of
+ * 256 x 32 (Zen 3). */
+static void prefetch_queries(const work *w, const tile *t) {
+  const attn_attention_task *task = w->task;
+  if (++t == w->tile + w->tiles) return;
+  int64_t at[V_TILE];
+  lane_offsets(task, t, task->q_row, task->q_head, at);
+  for (int i = 0; i < V_TILE; i++) prefetch_row(task->q + at[i], task->q_dim, task->head_size, 1);
+}
+
 static void pack_queries(const work *w, tile *t) {
   const attn_attention_task *task = w->task;
+  prefetch_queries(w, t);
   const v_f32 sign = v_set1(task->scale < 0.0f ? -0.0f : 0.0f);
   int64_t at[V_TILE];
   lane_offsets(task, t, task->q_row, task->q_head, at);

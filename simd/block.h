@@ -138,21 +138,21 @@ V_INLINE void scores_run(const int from, const float *const left[V_ROWS], int64_
   }
 FROM_EACH(SCORES_RUN)
 
+typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
+                          int64_t n, bool join, float *scores, int64_t row, float *top);
+static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
+
 /* Terms of the run from d on. */
 static int64_t run_terms(int64_t size, int64_t d) {
   return size - d < ATTN_DOT_RUN ? size - d : ATTN_DOT_RUN;
 }
 
-typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
-                          int64_t n, bool join, float *scores, int64_t row, float *top);
-static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
-
-static void scores_tile(int from, const float *left[V_ROWS], int64_t step, const float *query,
-                        int64_t size, float *scores, float *top) {
+V_INLINE void scores_tile(const int from, const float *left[V_ROWS], int64_t step,
+                          const float *query, int64_t size, float *scores, float *top) {
   for (int64_t d = 0; d < size; d += ATTN_DOT_RUN) {
     const int64_t n = run_terms(size, d);
-    scores_run_from[from](left, step, query, n, d > 0, scores, V_TILE, d + n == size ? top : NULL);
-    for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
+    scores_run(from, left, step, query, n, d > 0, scores, V_TILE, d + n == size ? top : NULL);
+    V_UNROLL for (int r = 0; r < V_ROWS; r++) left[r] += n * step;
     query += n * V_TILE;
   }
 }
@@ -169,30 +169,55 @@ V_INLINE int64_t key_rows(const float *left[V_ROWS], const key_block *block, int
 }
 _Static_assert(ATTN_KEY_GROUP % V_ROWS == 0, "groups are whole tiles of keys");
 
-/* Scores of a block, and in t->block_max their maximum over visible keys. */
-static void scores_block(work *w, tile *t, const view *see, const key_block *block) {
-  const int64_t keys = block->keys;
-  for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
-  const int64_t last = see->end[V_QUERIES - 1];
-  int64_t edge = last; /* from here on the maximum is taken by mask */
-  int from = t->from;
-  for (int64_t key = see->begin, rows; key < last; key += rows) {
+/* Vectors [from, V_QUERIES) of the scores of keys from `key` on, whole tiles of them, until one begins at `end` or
+ * behind; returns where. Their maximum joins `top`, unless it is NULL. */
+V_INLINE int64_t scores_span(const int from, work *w, const tile *t, const key_block *block,
+                             int64_t key, int64_t end, float *top) {
+  for (int64_t rows; key < end; key += rows) {
     const float *left[V_ROWS];
-    rows = clamp(keys - key, 0, V_ROWS - key % V_ROWS); /* of one group */
-    const bool whole = key + rows <= see->whole[t->from];
-    if (!whole && edge == last) edge = key;
-    while (see->end[from] <= key) from++;
+    rows = clamp(block->keys - key, 0, V_ROWS - key % V_ROWS); /* of one group */
     const int64_t step = key_rows(left, block, key, rows);
     prefetch_upcoming(&w->upcoming, w->task, &w->packed, block, w->reach);
     float *scores = w->scores + key * V_TILE;
-    scores_tile(from, left, step, t->query, w->task->head_size, scores,
-                whole ? t->block_max : NULL);
+    if (step == ATTN_KEY_GROUP && rows == V_ROWS) {
+      side_by_side(left);
+      scores_tile(from, left, ATTN_KEY_GROUP, t->query, w->task->head_size, scores, top);
+    } else {
+      scores_tile(from, left, step, t->query, w->task->head_size, scores, top);
+    }
+  }
+  return key;
+}
+
+/* Not inlined: the accumulators need every register. */
+#define SCORES_SPAN(from)                                                                          \
+  static V_NOINLINE int64_t scores_span_##from(work *w, const tile *t, const key_block *block,     \
+                                               int64_t key, int64_t end, float *top) {             \
+    return scores_span(from, w, t, block, key, end, top);                                          \
+  }
+FROM_EACH(SCORES_SPAN)
+
+typedef int64_t (*scores_span_fn)(work *w, const tile *t, const key_block *block, int64_t key,
+                                  int64_t end, float *top);
+static const scores_span_fn scores_span_from[] = FROM_TABLE(scores_span);
+
+/* Scores of a block, and in t->block_max their maximum over visible keys. */
+static void scores_block(work *w, tile *t, const view *see, const key_block *block) {
+  for (int q = 0; q < V_QUERIES; q++) v_store(t->block_max + q * V_LANES, v_set1(-INFINITY));
+  int from = t->from;
+  const int64_t last = see->end[V_QUERIES - 1], seen = see->whole[from];
+  /* Tiles of keys that all lanes see; from there on the maximum is taken by mask. */
+  const int64_t whole = seen == block->keys ? seen : seen / V_ROWS * V_ROWS;
+  const int64_t edge = scores_span_from[from](w, t, block, see->begin, whole, t->block_max);
+  for (int64_t key = edge; key < last;) {
+    while (see->end[from] <= key) from++;
+    key = scores_span_from[from](w, t, block, key, see->end[from], NULL);
   }
   for (int q = 0; q < V_QUERIES; q++) {
     v_f32 m = v_load(t->block_max + q * V_LANES);
     for (int64_t key = edge; key < see->end[q]; key++) {
-      v_mask seen = v_ge_i(limits_of(see->limit, q), v_set1_i((int32_t)key));
-      m = v_select(seen, v_max(v_load(w->scores + key * V_TILE + q * V_LANES), m), m);
+      v_mask sees = v_ge_i(limits_of(see->limit, q), v_set1_i((int32_t)key));
+      m = v_select(sees, v_max(v_load(w->scores + key * V_TILE + q * V_LANES), m), m);
     }
     v_store(t->block_max + q * V_LANES, m);
   }

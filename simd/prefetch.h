@@ -130,8 +130,8 @@ static upcoming upcoming_after(const attn_attention_task *task, int64_t lane, in
 }
 
 /* Called at intervals, while block `b` is in work and keys before `reach` are to come. */
-static void prefetch_upcoming(upcoming *u, const attn_attention_task *task, const packed_keys *p,
-                              const key_block *b, int64_t reach) {
+V_INLINE void prefetch_upcoming(upcoming *u, const attn_attention_task *task, const packed_keys *p,
+                                const key_block *b, int64_t reach) {
   if (u->key < reach) {
     if (u->key < b->key + 2 * ATTN_KEY_BLOCK) prefetch_own_key(task, p, u->key++, reach);
     return;
