@@ -179,7 +179,7 @@ V_INLINE int64_t scores_span(const int from, work *w, const tile *t, const key_b
     const int64_t step = key_rows(left, block, key, rows);
     prefetch_upcoming(&w->upcoming, w->task, &w->packed, block, w->reach);
     float *scores = w->scores + key * V_TILE;
-    if (step == ATTN_KEY_GROUP && rows == V_ROWS) {
+    if (block->interleaved && rows == V_ROWS) {
       side_by_side(left);
       scores_tile(from, left, ATTN_KEY_GROUP, t->query, w->task->head_size, scores, top);
     } else {

@@ -130,6 +130,23 @@ static void all_orders(void) {
   }
 }
 
+/* Elements of a row as far apart as those of an interleaved key, 16, but rows that are not side by side: the batch is
+ * innermost. For one tile of queries, which reads K where it lies, and for decode. */
+static void apart_as_interleaved(void) {
+  static const layout batch_inside = {"htdb", 0, 0}, plain = {"bhtd", 0, 0};
+  static const shape shapes[] = {
+      {16, 1, 1, 20, 45, 12, 9}, {16, 1, 1, 7, 70, 20, 8}, {16, 2, 2, 2, 37, 33, 8}};
+  for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+    problem p = problem_random(shapes[i], seed + 1);
+    bits want = bits_of(&p, 1);
+    problem_check(&p);
+    run_as(&p, &want, &plain, &batch_inside, &plain, &plain);
+    run_as(&p, &want, &batch_inside, &batch_inside, &batch_inside, &batch_inside);
+    bits_free(&want);
+    problem_free(&p);
+  }
+}
+
 /* Views into one (row, 3, head, dim) buffer. */
 static void fused_qkv(void) {
   enum { T = 5, H = 2, D = 8, ROW = 3 * H * D };
@@ -286,6 +303,7 @@ int main(int argc, char **argv) {
     return check_done();
   }
   all_orders();
+  apart_as_interleaved();
   fused_qkv();
   expanded();
   misaligned();
