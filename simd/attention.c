@@ -93,7 +93,7 @@ static void lane_offsets(const attn_attention_task *task, const tile *t, int64_t
 
 /* The queries of the tile behind `t`, if there is one, on their way to the first cache level while `t` is packed: 1 % of
  * 256 x 32 (Zen 3). */
-static void prefetch_queries(const work *w, const tile *t) {
+V_INLINE void prefetch_queries(const work *w, const tile *t) {
   const attn_attention_task *task = w->task;
   if (++t == w->tile + w->tiles) return;
   int64_t at[V_TILE];
@@ -163,7 +163,7 @@ static void store_output(const work *w, const tile *t, float *state) {
         row[i] = v_keep(seen, o);
       }
       v_transpose(row);
-      if (first == 0 && task->o_dim == 1 && n >= V_LANES) {
+      if (first == 0 && task->o_dim == 1 && n >= V_LANES) { /* one branch, not one for every row */
         V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(out[i] + d, row[i]);
         continue;
       }

@@ -83,7 +83,7 @@ static V_NOINLINE void tile_wait(const tile *t, float *sums) {
 /* The last run. `rows` and `columns` of the tile exist. */
 static V_NOINLINE void tile_done(const tile *t, const float *bias, float *y, int64_t y_row,
                                  int64_t rows, int64_t columns) {
-  const bool whole = rows >= V_ROWS && columns >= V_TILE;
+  const bool whole = rows >= V_ROWS && columns >= V_TILE; /* one branch, not one for every vector */
   tile_acc acc;
   tile_run(&acc, t);
   V_UNROLL for (int q = 0; q < V_QUERIES; q++) {
@@ -91,11 +91,10 @@ static V_NOINLINE void tile_done(const tile *t, const float *bias, float *y, int
     V_UNROLL for (int r = 0; r < V_ROWS; r++) {
       /* Without a bias nothing is added: -0 stays. */
       v_f32 sum = v_canonical_nan(bias ? v_add(acc.at[r][q], b) : acc.at[r][q]);
-      float *to = y + r * y_row + q * V_LANES;
       if (whole) {
-        v_store(to, sum);
+        v_store(y + r * y_row + q * V_LANES, sum);
       } else if (r < rows) {
-        store_part(to, sum, columns - q * V_LANES);
+        store_part(y + r * y_row + q * V_LANES, sum, columns - q * V_LANES);
       }
     }
   }

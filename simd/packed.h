@@ -92,22 +92,7 @@ V_INLINE void prefetch_rows(const key_block *b, const float *const at[], int64_t
   for (int64_t i = first; i < end; i++) prefetch_row(at[i], dim, size, 1);
 }
 
-/* Columns [d, d + V_LANES) of V_LANES rows side by side, a vector each, `step` apart, with signs flipped by `sign`. */
-V_INLINE void columns_of_rows(float *to, int64_t step, const float *const at[V_LANES], int64_t d,
-                              int64_t dim, int64_t size, v_f32 sign) {
-  v_f32 row[V_LANES];
-  if (dim == 1 && size - d >= V_LANES) {
-    V_UNROLL for (int i = 0; i < V_LANES; i++) row[i] = v_load(at[i] + d);
-    v_transpose(row);
-    V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(to + i * step, v_xor(row[i], sign));
-    return;
-  }
-  for (int i = 0; i < V_LANES; i++) row[i] = load_strided(at[i] + d * dim, dim, size - d);
-  v_transpose(row);
-  for (int i = 0; i < V_LANES && d + i < size; i++) v_store(to + i * step, v_xor(row[i], sign));
-}
-
-/* Those of keys, from their place in line d of a group on. */
+/* Columns [d, d + V_LANES) of V_LANES keys, from their place in line d of a group on. */
 V_INLINE void interleave(float *line, const float *const at[V_LANES], int64_t d, int64_t dim,
                          int64_t size) {
   columns_of_rows(line, ATTN_KEY_GROUP, at, d, dim, size, v_zero());

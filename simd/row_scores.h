@@ -156,6 +156,19 @@ static void scores_direct(row_work *w, const float *k, int64_t k_row, int groups
   }
 }
 
+/* Not inlined: the accumulators need every register. */
+#define SCORES_RUN(from)                                                                           \
+  static V_NOINLINE void scores_run_##from(const float *const left[V_ROWS], int64_t step,          \
+                                           const float *query, int64_t n, bool join,               \
+                                           float *scores, int64_t row, float *top) {               \
+    scores_run(from, left, step, query, n, join, scores, row, top);                                \
+  }
+FROM_EACH(SCORES_RUN)
+
+typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
+                          int64_t n, bool join, float *scores, int64_t row, float *top);
+static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
+
 /* Several rows, `groups` groups of keys, a tile of them at most: these are transposed once, for the register tile. */
 static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
   const int64_t size = w->task->head_size;

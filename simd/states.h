@@ -106,6 +106,21 @@ V_INLINE void store_strided(float *p, v_f32 a, int64_t stride, int64_t n) {
   }
 }
 
+/* Columns [d, d + V_LANES) of V_LANES rows side by side, a vector each, `step` apart, with signs flipped by `sign`. */
+V_INLINE void columns_of_rows(float *to, int64_t step, const float *const at[V_LANES], int64_t d,
+                              int64_t dim, int64_t size, v_f32 sign) {
+  v_f32 row[V_LANES];
+  if (dim == 1 && size - d >= V_LANES) {
+    V_UNROLL for (int i = 0; i < V_LANES; i++) row[i] = v_load(at[i] + d);
+    v_transpose(row);
+    V_UNROLL for (int i = 0; i < V_LANES; i++) v_store(to + i * step, v_xor(row[i], sign));
+    return;
+  }
+  for (int i = 0; i < V_LANES; i++) row[i] = load_strided(at[i] + d * dim, dim, size - d);
+  v_transpose(row);
+  for (int i = 0; i < V_LANES && d + i < size; i++) v_store(to + i * step, v_xor(row[i], sign));
+}
+
 static void form_store_lane(const attn_attention_task *task, const state_form *f, float *state,
                             int64_t i) {
   const int64_t row = (task->lane + i) / task->group, head = (task->lane + i) % task->group;

@@ -8,6 +8,7 @@ import os
 import statistics
 from dataclasses import dataclass, field
 
+import numpy as np
 import oracle
 import workloads
 from engines import Engine
@@ -53,7 +54,7 @@ class Row:
 
     @property
     def error_max(self):
-        return max(self.largest, default=0)
+        return float(np.max(self.largest)) if self.largest else 0  # NaN, if one is
 
     @property
     def seconds(self):
@@ -137,10 +138,9 @@ class Run:
         engines = [engine for engine in self.engines if self.takes_part(engine, case)]
         found = [(engine, row) for engine in engines for row in self.prepare(engine, case, truth)]
         self.rows += [row for _, row in found]
-        timed = self.worth_timing(found)
-        self.alternate(case, timed)
-        if threads == self.options.threads[0]:
-            self.draw_more(case, [(engine, row) for engine, row in timed if engine.name in (ATTN, "torch")])
+        self.alternate(case, self.worth_timing(found))
+        compared = [self.best_form(threads, case, name) for name in (ATTN, "torch")]
+        self.draw_more(case, [(engine, row) for engine, row in found if row in compared])
         for engine in engines:
             engine.guarded(lambda: engine.worker.ask("release"))
 
@@ -151,17 +151,17 @@ class Run:
             array.tofile(os.path.join(self.directory, f"{name}.f32"))
         return oracle.truth(case, arrays)
 
-    def draw_more(self, case, timed):
-        if case.flops > DRAWN_FLOPS or case.cached and case.kv_bytes > DRAWN_BYTES:
+    def draw_more(self, case, compared):
+        if case.family == "sweep" or case.flops > DRAWN_FLOPS or case.cached and case.kv_bytes > DRAWN_BYTES:
             return
         for seed in range(1, DRAWS):
             truth = self.draw(case, seed)
-            for engine, row in timed:
-                if not engine.worker:  # it died: said already
-                    continue
+            for engine, row in list(compared):
                 _, fault = engine.guarded(lambda: self.check(engine, row, truth, 0))
                 if fault:
                     self.gaps.append(Gap(self.threads, case.name, engine.name, row.form, fault))
+                    self.rows.remove(row)
+                    compared.remove((engine, row))
 
     def prepare(self, engine, case, truth):
         forms, fault = engine.guarded(lambda: engine.forms(case.kind))
@@ -285,8 +285,8 @@ class Run:
         return min(self.forms(threads, case, engine), key=lambda row: row.seconds, default=None)
 
     def as_json(self, facts):
-        rows = [{**dataclasses.asdict(row), "case": row.case.name, "flops": row.case.flops}
-                for row in self.rows]
+        rows = [{**dataclasses.asdict(row), "case": row.case.name, "flops": row.case.flops,
+                 "error_rms": row.error_rms, "error_max": row.error_max} for row in self.rows]
         peaks = [{"threads": t, "case": c, "limit": i, "by_round": v} for (t, c, i), v in self.peaks.items()]
         gaps = [dataclasses.asdict(gap) for gap in self.gaps]
         return {"facts": facts, "rows": rows, "peaks": peaks, "gaps": gaps}

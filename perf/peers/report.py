@@ -20,7 +20,7 @@ def write(stem, facts, run):
 # ---- TSV ----
 
 COLUMNS = ("threads workload shape engine form rounds samples best_ms median_ms gflops share_best "
-           "share_median error_rms error_max kv_gbs note").split()
+           "share_median draws error_rms error_max kv_gbs note").split()
 
 
 def tsv(run):
@@ -32,17 +32,17 @@ def tsv(run):
             f"{row.shortest * 1e3:.6g}", f"{row.seconds * 1e3:.6g}",
             f"{row.case.flops / row.shortest / 1e9:.4g}", share_cell(run, row, f"{run.share(row):.3f}"),
             share_cell(run, row, f"{run.share_median(row):.3f}") if row.rounds else "-",
-            f"{row.error_rms:.3g}", f"{row.error_max:.3g}", gbs_cell(row), note])
+            len(row.largest), f"{row.error_rms:.3g}", f"{row.error_max:.3g}", gbs_cell(row), note])
     for gap in run.gaps:
         lines.append([gap.threads, gap.case or "all", "", gap.engine, gap.form, 0, 0,
-                      *["-"] * 8, gap.reason])
+                      *["-"] * 9, gap.reason])
     for (threads, case, isa), values in run.peaks.items():
         head, most = [threads, case, ""], f"{max(values):.4g}"
         counts = [len(values), len(values), "-", "-"]
         if isa == MEMORY:
-            lines.append([*head, "bandwidth", "", *counts, *["-"] * 5, most, "the best of several readers"])
+            lines.append([*head, "bandwidth", "", *counts, *["-"] * 6, most, "the best of several readers"])
         else:
-            lines.append([*head, "FMA peak", isa, *counts, most, *["-"] * 5, "multiply-adds in registers"])
+            lines.append([*head, "FMA peak", isa, *counts, most, *["-"] * 6, "multiply-adds in registers"])
     return "".join("\t".join(map(str, line)) + "\n" for line in lines)
 
 
