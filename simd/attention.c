@@ -94,11 +94,9 @@ static void lane_offsets(const attn_attention_task *task, const tile *t, int64_t
 /* The queries of the tile behind `t`, if there is one, on their way to the first cache level while `t` is packed: 1 % of
  * 256 x 32 (Zen 3). */
 V_INLINE void prefetch_queries(const work *w, const tile *t) {
-  const attn_attention_task *task = w->task;
   if (++t == w->tile + w->tiles) return;
-  int64_t at[V_TILE];
-  lane_offsets(task, t, task->q_row, task->q_head, at);
-  for (int i = 0; i < V_TILE; i++) prefetch_row(task->q + at[i], task->q_dim, task->head_size, 1);
+  lane_rows r = query_rows(w->task, t->lane, t->lanes);
+  for (; r.left > 0; next_lane(&r)) prefetch_row(r.at, r.dim, r.size, 1);
 }
 
 static void pack_queries(const work *w, tile *t) {

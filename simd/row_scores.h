@@ -156,18 +156,17 @@ static void scores_direct(row_work *w, const float *k, int64_t k_row, int groups
   }
 }
 
-/* Not inlined: the accumulators need every register. */
-#define SCORES_RUN(from)                                                                           \
-  static V_NOINLINE void scores_run_##from(const float *const left[V_ROWS], int64_t step,          \
-                                           const float *query, int64_t n, bool join,               \
-                                           float *scores, int64_t row, float *top) {               \
-    scores_run(from, left, step, query, n, join, scores, row, top);                                \
+/* Of V_ROWS queries with vectors [from, V_QUERIES) of the panel. Not inlined: the accumulators need every register. */
+#define PANEL_SCORES(from)                                                                         \
+  static V_NOINLINE void panel_scores_##from(const float *const left[V_ROWS], const float *panel,  \
+                                             int64_t n, bool join, float *scores) {                \
+    scores_run(from, left, 1, panel, n, join, scores, SCORES_ROW, NULL);                           \
   }
-FROM_EACH(SCORES_RUN)
+FROM_EACH(PANEL_SCORES)
 
-typedef void (*scores_fn)(const float *const left[V_ROWS], int64_t step, const float *query,
-                          int64_t n, bool join, float *scores, int64_t row, float *top);
-static const scores_fn scores_run_from[] = FROM_TABLE(scores_run);
+typedef void (*panel_scores_fn)(const float *const left[V_ROWS], const float *panel, int64_t n,
+                                bool join, float *scores);
+static const panel_scores_fn panel_scores_from[] = FROM_TABLE(panel_scores);
 
 /* Several rows, `groups` groups of keys, a tile of them at most: these are transposed once, for the register tile. */
 static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups, float *scores) {
@@ -199,8 +198,7 @@ static void scores_panel(row_work *w, const float *k, int64_t k_row, int groups,
     for (int64_t r = 0; r < w->rows; r += V_ROWS) {
       const float *left[V_ROWS];
       tile_rows(left, w->query + r * w->query_row + d, w->query_row, w->rows - r);
-      scores_run_from[from](left, 1, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES,
-                            SCORES_ROW, NULL);
+      panel_scores_from[from](left, w->panel, n, d > 0, scores + r * SCORES_ROW - from * V_LANES);
     }
   }
 }

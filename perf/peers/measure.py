@@ -140,7 +140,8 @@ class Run:
         self.rows += [row for _, row in found]
         self.alternate(case, self.worth_timing(found))
         compared = [self.best_form(threads, case, name) for name in (ATTN, "torch")]
-        self.draw_more(case, [(engine, row) for engine, row in found if row in compared])
+        if None not in compared:
+            self.draw_more(case, [(engine, row) for engine, row in found if row in compared])
         for engine in engines:
             engine.guarded(lambda: engine.worker.ask("release"))
 
