@@ -30,7 +30,8 @@ static const char plan_help[] =
     "  threads   that take the tasks in order, each the next one when it is free\n"
     "  tasks     into which the work is cut for so many threads\n"
     "  makespan  work of the busiest thread, in multiply-adds: when all are done\n"
-    "  bound     the least that it could be: even shares, or the largest task where that is more\n"
+    "  bound     no assignment of these tasks takes less: even shares, the largest task, or tasks\n"
+    "            of which one thread must take several\n"
     "  ratio     makespan / bound: 1 is best\n"
     "  speed-up  all work / makespan: as many threads, always busy, would take as long\n";
 

@@ -3,8 +3,8 @@
 
 /* `attn plan`: the schedule is a pure function of the problem, so how evenly it would load machines that
  * are not at hand can be told without them. Each next task goes to the runner that is free first, as
- * in a real run; the time of the last to end is held against the least that is possible: all
- * runners busy all the time, and no shorter than the largest task. */
+ * in a real run; the time of the last to end is held against the least that any assignment of these tasks
+ * could take. */
 #include "cli.h"
 
 #include <jansson.h>
@@ -20,22 +20,35 @@ typedef struct outcome {
   double makespan, bound, speedup; /* makespan and bound in multiply-adds */
 } outcome;
 
-/* Costs of all tasks in the order in which they are handed out. */
-static double simulate(const attn_plan *plan, int32_t threads, double *total, double *largest) {
+/* Ends when the last runner does. Costs are those of all tasks, in the order in which they are handed out. */
+static double makespan_of(const double *costs, int64_t tasks, int32_t threads) {
   double busy[MAX_RUNNERS] = {0}, last = 0;
-  const int64_t tasks = attn_plan_task_count(plan);
-  *total = *largest = 0;
   for (int64_t i = 0; i < tasks; i++) {
-    const double cost = attn_plan_task_cost(plan, i);
     int32_t first = 0;
     for (int32_t t = 1; t < threads; t++)
       if (busy[t] < busy[first]) first = t;
-    busy[first] += cost;
+    busy[first] += costs[i];
     if (busy[first] > last) last = busy[first];
-    if (cost > *largest) *largest = cost;
-    *total += cost;
   }
   return last;
+}
+
+static int by_cost(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x < y) - (x > y);
+}
+
+/* No assignment takes less than even shares, nor than a runner that gets k + 1 of the largest k * threads + 1
+ * tasks, as one must, if these are the least of them (k = 0: the largest task). Sorts the costs. */
+static double bound_of(double *costs, int64_t tasks, int32_t threads, double total) {
+  double bound = total / threads;
+  qsort(costs, (size_t)tasks, sizeof(*costs), by_cost);
+  for (int64_t k = 0; k * threads < tasks; k++) {
+    double least = 0;
+    for (int64_t i = k * threads - k; i <= k * threads; i++) least += costs[i];
+    if (least > bound) bound = least;
+  }
+  return bound;
 }
 
 /* ---- unequal sequences ---- */
@@ -134,12 +147,19 @@ static int plan_for(const attn_params *params, int32_t threads, outcome *out) {
     attn_plan_destroy(plan);
     return EXIT_BAD_USAGE;
   }
-  double total, largest;
+  const int64_t tasks = attn_plan_task_count(plan);
+  double *costs = malloc((size_t)(tasks + 1) * sizeof(*costs)), total = 0;
+  if (costs == NULL) {
+    attn_plan_destroy(plan);
+    return fail(EXIT_BAD_DATA, "out of memory for %lld tasks", (long long)tasks);
+  }
+  for (int64_t i = 0; i < tasks; i++) total += costs[i] = attn_plan_task_cost(plan, i);
   out->threads = threads;
-  out->tasks = attn_plan_task_count(plan);
-  out->makespan = simulate(plan, threads, &total, &largest);
-  out->bound = total / threads > largest ? total / threads : largest;
+  out->tasks = tasks;
+  out->makespan = makespan_of(costs, tasks, threads);
+  out->bound = bound_of(costs, tasks, threads, total);
   out->speedup = out->makespan > 0 ? total / out->makespan : 1.0;
+  free(costs);
   attn_plan_destroy(plan);
   return 0;
 }

@@ -393,15 +393,18 @@ for shape in '--heads 8 --head-size 128 --len 2048' '--heads 4 --head-size 64 --
   expect 0 '^threads' plan $shape
   check "plan $shape is even" plan_ratios
 done
-# Sequences of unequal lengths: decodes alone (more threads want more chunks of keys than there are), and beside a
-# chunk of a prompt.
+# Sequences of unequal lengths: decodes alone, and beside a chunk of a prompt.
 decodes=1:16,1:307,1:598,1:890,1:1181,1:1473,1:1764,1:2056,1:2347,1:2638,1:2930,1:3221,1:3513,1:3804,1:4096
-for threads in 1 2 4 8 16 32 64; do
+for threads in 1 2 4 8 16 32 64 128 256; do
   for lens in "$decodes" "512:4096,$decodes"; do
-    [ $threads -le 8 ] || [ "$lens" != "$decodes" ] || continue
     expect 0 '"ratio"' plan --heads 9 --kv-heads 3 --head-size 64 --lens "$lens" --threads $threads --json
     check "plan $lens for $threads threads is even" below "$(number "$work/out" ratio)" 1.05
   done
+done
+# Five equal tasks for three threads, or four: one must take two.
+for threads in 3 4; do
+  expect 0 '"tasks": 5,' plan --heads 1 --head-size 64 --lens 1:512x5 --threads $threads --json
+  check "the bound of five tasks on $threads threads is two" below "$(number "$work/out" ratio)" 1.0
 done
 plan_rows() { awk 'NR > 1 { print $1, $2 }' "$work/out"; } # threads and tasks; the order of tasks may differ
 expect 0 '^threads' plan --heads 2 --head-size 8 --lens 3:700x5
