@@ -44,9 +44,11 @@ typedef struct row_work {
   int64_t rows, query_row, value_row; /* value_row as in a state */
   int64_t reach;                      /* keys that any row sees; nothing behind is read */
   int64_t span;                       /* keys whose blocks are computed together */
-  int32_t last[ROWS_ROOM];            /* last key that a row sees; -1: none */
-  int32_t end[ROWS_ROOM];             /* of the span in work: keys before it are seen */
-  float max[ROWS_ROOM], sum[ROWS_ROOM], factor[SPAN_BLOCKS][ROWS_ROOM];
+  key_run page;                       /* the one last looked up, from page_key on */
+  int64_t page_key;
+  int32_t last[ROWS_ROOM]; /* last key that a row sees; -1: none */
+  int32_t end[ROWS_ROOM];  /* of the span in work: keys before it are seen */
+  float max[SPAN_BLOCKS][ROWS_ROOM], sum[SPAN_BLOCKS][ROWS_ROOM], factor[SPAN_BLOCKS][ROWS_ROOM];
   bool exp_sleef;
   state_form form;
   tree chunks;

@@ -110,30 +110,48 @@ static V_NOINLINE float row_weights_sleef(float *s, int64_t begin, int64_t end, 
   return row_weights(s, begin, end, v_set1(m), v_set1(scale), true);
 }
 
-/* Scores of block i of the span become weights; the running maxima and sums move on; w->factor[i] rescales the
- * values. Meanwhile so many lines a row are prefetched. */
-static void rows_softmax(row_work *w, const key_block *span, int64_t i, int64_t lines,
-                         float *state) {
-  float *max = form_max(state), *sum = form_sum(&w->form, state);
+/* The running maxima move on from block to block; w->max are those that each block subtracts, w->factor rescale what was
+ * summed before it. Meanwhile so many lines a row are prefetched. */
+static void rows_maxima(row_work *w, const key_block *span, int64_t blocks, int64_t lines,
+                        float *state) {
+  float *max = form_max(state);
   const v_f32 scale = v_set1(w->form.weight_scale);
-  const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
-  for (int64_t r = 0; r < w->rows; r++) {
-    if (lines > 0) streams_prefetch_now(&w->ahead, lines);
-    w->max[r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
+  for (int64_t i = 0; i < blocks; i++) {
+    const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
+    for (int64_t r = 0; r < w->rows; r++) {
+      if (lines > 0) streams_prefetch_now(&w->ahead, lines);
+      w->max[i][r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
+    }
   }
   for (int64_t r = 0; r < w->rows; r += V_LANES) {
-    const v_f32 old = v_load(max + r), m = v_max(v_load(w->max + r), old), safe = finite_max(m);
-    v_store(max + r, m);
-    v_store(w->max + r, safe);
-    v_store(w->factor[i] + r, rescale_factor(old, safe, scale));
+    v_f32 old = v_load(max + r);
+    for (int64_t i = 0; i < blocks; i++) {
+      const v_f32 m = v_max(v_load(w->max[i] + r), old), safe = finite_max(m);
+      v_store(w->max[i] + r, safe);
+      v_store(w->factor[i] + r, rescale_factor(old, safe, scale));
+      old = m;
+    }
+    v_store(max + r, old);
   }
-  for (int64_t r = 0; r < w->rows; r++) {
-    float *s = w->scores + r * SCORES_ROW + key;
-    w->sum[r] = (w->exp_sleef ? row_weights_sleef : row_weights_inline)(
-        s, begin, block_end(w, r, key), w->max[r], w->form.weight_scale);
+}
+
+/* Scores become weights; the running sums move on. */
+static void rows_weights(row_work *w, const key_block *span, int64_t blocks, float *state) {
+  float *sum = form_sum(&w->form, state);
+  for (int64_t i = 0; i < blocks; i++) {
+    const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
+    for (int64_t r = 0; r < w->rows; r++) {
+      float *s = w->scores + r * SCORES_ROW + key;
+      w->sum[i][r] = (w->exp_sleef ? row_weights_sleef : row_weights_inline)(
+          s, begin, block_end(w, r, key), w->max[i][r], w->form.weight_scale);
+    }
   }
   for (int64_t r = 0; r < w->rows; r += V_LANES) {
-    v_store(sum + r, v_fma(v_load(sum + r), v_load(w->factor[i] + r), v_load(w->sum + r)));
+    v_f32 l = v_load(sum + r);
+    for (int64_t i = 0; i < blocks; i++) {
+      l = v_fma(l, v_load(w->factor[i] + r), v_load(w->sum[i] + r));
+    }
+    v_store(sum + r, l);
   }
 }
 
@@ -157,10 +175,19 @@ static bool readable(const attn_attention_task *task) {
          task->k_interleaved == groups_aligned(task);
 }
 
-/* Keys of the span from its i-th on, at most so many: where they lie, or in the copy. */
-static key_run rows_run(const row_work *w, const key_block *span, int64_t i, int64_t most) {
-  if (!span->k) return run_of(w->task, span->key + i, most);
-  return (key_run){span->k + i * span->k_row, span->v + i * span->v_row, most};
+/* Keys of the span from its i-th on, at most so many: where they lie, or in the copy. A page is looked up once, not for
+ * every few of its keys. */
+static key_run rows_run(row_work *w, const key_block *span, int64_t i, int64_t most) {
+  if (span->k) return (key_run){span->k + i * span->k_row, span->v + i * span->v_row, most};
+  key_run *page = &w->page;
+  int64_t behind = span->key + i - w->page_key;
+  if (behind < 0 || behind >= page->keys) {
+    w->page_key += behind;
+    behind = 0;
+    *page = run_of(w->task, w->page_key, w->reach - w->page_key);
+  }
+  return (key_run){page->k + behind * span->k_row, page->v + behind * span->v_row,
+                   clamp(page->keys - behind, 0, most)};
 }
 
 static int64_t span_blocks(const key_block *span) {
@@ -179,6 +206,7 @@ static void stage_begin(streams *a, bool values, const key_block *span, int64_t 
 
 /* The stage from key j on is loaded, and the next one is prefetched while computing with it. */
 static void stage_load(row_work *w, bool values, const key_block *span, int64_t j) {
+  if (!w->ahead.on) return;
   stage_begin(&w->ahead, values, span, j);
   streams_load(&w->ahead, streams_lines(&w->ahead, STAGE_KEYS / STREAMS));
   stage_begin(&w->ahead, values, span, stage_end(span, j));
@@ -226,13 +254,12 @@ static void scores_of_groups(row_work *w, const key_block *span) {
   const bool cut = turns && size <= ATTN_DOT_RUN;
   const int64_t first = span->begin / ATTN_KEY_GROUP * ATTN_KEY_GROUP;
   const int64_t quarter = attn_whole_groups((span->keys - first + STREAMS - 1) / STREAMS);
-  const int64_t apart = turns ? quarter : ATTN_KEY_GROUP, end = turns ? first + apart : span->keys;
   streams_begin(&w->ahead, false, span->key + first, span->key + attn_whole_groups(span->keys),
-                apart);
+                quarter);
   streams loaded = w->ahead;
-  for (int64_t i = first; i < end; i += turns ? ATTN_KEY_GROUP : STREAMS * ATTN_KEY_GROUP) {
+  for (int64_t i = first; i < first + quarter; i += ATTN_KEY_GROUP) {
     group_list list = {.groups = 0};
-    for (int64_t key = i; key < span->keys && list.groups < STREAMS; key += apart) {
+    for (int64_t key = i; key < span->keys; key += quarter) {
       list.k[list.groups] = rows_run(w, span, key, 1).k;
       list.scores[list.groups++] = w->scores + key;
     }
@@ -286,7 +313,8 @@ static void span_softmax(row_work *w, const key_block *span, bool turns, float *
     stage_begin(&w->ahead, true, span, span->begin);
   }
   if (w->ahead.on) lines = divide_up(streams_lines(&w->ahead, keys), blocks * w->rows);
-  for (int64_t i = 0; i < blocks; i++) rows_softmax(w, span, i, lines, state);
+  rows_maxima(w, span, blocks, lines, state);
+  rows_weights(w, span, blocks, state);
   if (w->keep) rows_dropout(w, span);
 }
 
@@ -387,14 +415,10 @@ static row_layout row_layout_of(const attn_attention_task *task, int64_t levels)
 static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_task *task,
                             void *workspace, int64_t levels) {
   const row_layout l = row_layout_of(task, levels);
-  const float weight_scale = weight_scale_of(task);
+  const bool in_place = readable(task);
   float *space = workspace;
   row_work *w = workspace;
-  memset(w, 0, sizeof(*w));
   w->task = task;
-  w->rows = task->lanes;
-  w->query_row = attn_state_pad(task->head_size);
-  w->value_row = attn_state_pad(task->value_size);
   w->query = space + l.query;
   w->scores = space + l.scores;
   w->sums = space + l.sums;
@@ -402,18 +426,24 @@ static row_work *rows_begin(const attn_kernels *kernels, const attn_attention_ta
   w->near = space + l.near;
   w->panel = space + l.panel;
   w->few = space + l.few;
+  w->rows = task->lanes;
+  w->query_row = attn_state_pad(task->head_size);
+  w->value_row = attn_state_pad(task->value_size);
+  w->span = in_place ? ATTN_KEY_CHUNK : ATTN_KEY_BLOCK;
+  w->page_key = w->page.keys = 0;
   w->exp_sleef = kernels->exp_sleef;
-  w->form = form_of(task, weight_scale);
+  w->form = form_of(task, weight_scale_of(task));
   w->chunks.states = space + l.states;
   w->chunks.floats = attn_state_floats(task->value_size, task->lanes);
+  w->chunks.depth = 0;
+  w->ahead = (streams){.task = task, .on = task->streaming && in_place};
+  /* Lanes behind the rows are computed with, and come to nothing. */
+  memset(w->max, 0, sizeof(w->max));
+  memset(w->sum, 0, sizeof(w->sum));
   for (int64_t i = 0; i < w->rows; i++) {
     w->last[i] = row_limit(task, (task->lane + i) / task->group);
   }
   w->reach = (int64_t)w->last[w->rows - 1] + 1;
-  const bool in_place = readable(task);
-  w->span = in_place ? ATTN_KEY_CHUNK : ATTN_KEY_BLOCK;
-  w->ahead.task = task;
-  w->ahead.on = task->streaming && in_place;
   return w;
 }
 
