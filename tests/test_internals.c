@@ -6,8 +6,10 @@
 #include "check.h"
 #include "engine/context.h"
 #include "engine/philox.h"
+#include "engine/schedule.h"
 #include "engine/status.h"
 #include "engine/threads.h"
+#include "random.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +129,74 @@ static void quotas(void) {
   CHECK_INT(attn_cgroup_threads("/nonexistent"), INT32_MAX);
 }
 
+/* Each group of lanes and each piece of its keys is one task, for every head. */
+static void cut_covered(const attn_schedule *s, const attn_problem *problem, const attn_cut *c) {
+  const int64_t kv_heads = problem->params.kv_heads;
+  const int64_t count = c->sequences * kv_heads * c->groups * c->pieces;
+  const int64_t whole = c->pieces == 1 ? count : count / c->pieces * (c->pieces - 1);
+  int *tasks = check_alloc((size_t)count * sizeof(*tasks));
+  memset(tasks, 0, (size_t)count * sizeof(*tasks));
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t task = i < whole ? c->first_task + i : c->last_task + i - whole;
+    const attn_share share = attn_schedule_share(s, problem, task);
+    const int64_t head = (share.n - c->sequence) * kv_heads + share.kv_head;
+    const int64_t behind = c->lanes - share.lane - share.lanes;
+    const int64_t group = behind / c->lanes_per_task, piece = share.piece - c->piece_begin;
+    CHECK(share.cut == c && behind % c->lanes_per_task == 0 && share.lane >= 0 && share.lanes > 0);
+    const bool there = head >= 0 && head < c->sequences * kv_heads && group >= 0 &&
+                       group < c->groups && piece >= 0 && piece < c->pieces;
+    CHECK(there);
+    if (there) tasks[(head * c->groups + group) * c->pieces + piece]++;
+  }
+  for (int64_t i = 0; i < count; i++) CHECK_INT(tasks[i], 1);
+  free(tasks);
+}
+
+static void schedule(void) {
+  enum { SEQUENCES = 4 };
+  static const int64_t kv_heads[] = {1, 2, 8, 30}, groups[] = {1, 2, 4, 7};
+  uint64_t draw = 0;
+#define BELOW(n) ((int64_t)sm_below(77, &draw, (uint64_t)(n)))
+  int64_t in_both = 0; /* cut in groups of lanes and in pieces of keys */
+  for (int number = 0; number < (check_brief() ? 300 : 3000); number++) {
+    int32_t q_lens[SEQUENCES], kv_lens[SEQUENCES];
+    attn_cut cuts[SEQUENCES];
+    attn_params p = ATTN_PARAMS_INIT;
+    p.batch = 1 + BELOW(SEQUENCES);
+    p.kv_heads = kv_heads[BELOW(4)];
+    p.q_heads = p.kv_heads * groups[BELOW(4)];
+    p.kv_len = 1 + BELOW(BELOW(2) ? 6000 : 600);
+    p.q_len = BELOW(3) ? 1 + BELOW(p.kv_len) : p.kv_len;
+    p.head_size = p.value_size = 16;
+    p.causal = BELOW(4) > 0;
+    if (BELOW(2)) {
+      for (int i = 0; i < SEQUENCES; i++) {
+        q_lens[i] = (int32_t)BELOW(p.q_len + 1);
+        kv_lens[i] = (int32_t)BELOW(p.kv_len + 1);
+      }
+      p.lengths.q_lens = q_lens;
+      p.lengths.kv_lens = kv_lens;
+    }
+    attn_problem problem;
+    CHECK_OK(attn_problem_shape(&p, "lengths.", &problem));
+    problem.kernels = attn_kernels_best(false);
+    problem.params.num_threads = (int32_t)(1 + BELOW(BELOW(2) ? 8 : 256));
+    check_context("schedule %d: %lld x %lld on %lld heads, %lld queries, %lld keys, %d threads",
+                  number, (long long)p.batch, (long long)p.q_heads, (long long)p.kv_heads,
+                  (long long)p.q_len, (long long)p.kv_len, problem.params.num_threads);
+    attn_schedule s;
+    attn_schedule_make(&problem, cuts, &s);
+    for (int64_t i = 0; i < s.count; i++) {
+      const attn_cut *c = attn_schedule_cut(&s, i);
+      in_both += c->groups > 1 && c->pieces > 1;
+      cut_covered(&s, &problem, c);
+    }
+  }
+#undef BELOW
+  check_context("schedules");
+  CHECK(in_both > 20);
+}
+
 int main(int argc, char **argv) {
   check_begin(&argc, argv);
   philox();
@@ -134,5 +204,6 @@ int main(int argc, char **argv) {
   memory();
   scratch();
   quotas();
+  schedule();
   return check_done();
 }
