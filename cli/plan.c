@@ -3,8 +3,8 @@
 
 /* `attn plan`: the schedule is a pure function of the problem, so how evenly it would load machines that
  * are not at hand can be told without them. Each next task goes to the runner that is free first, as
- * in a real run; the time of the last to end is held against the least that any assignment of these tasks
- * could take. */
+ * in a real run; the time of the last to end is held against the least that any assignment of these
+ * tasks could take. */
 #include "cli.h"
 
 #include <jansson.h>
@@ -20,7 +20,7 @@ typedef struct outcome {
   double makespan, bound, speedup; /* makespan and bound in multiply-adds */
 } outcome;
 
-/* Ends when the last runner does. Costs are those of all tasks, in the order in which they are handed out. */
+/* Ends when the last runner does. Costs are in the order in which tasks are handed out. */
 static double makespan_of(const double *costs, int64_t tasks, int32_t threads) {
   double busy[MAX_RUNNERS] = {0}, last = 0;
   for (int64_t i = 0; i < tasks; i++) {
@@ -38,14 +38,16 @@ static int by_cost(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-/* No assignment takes less than even shares, nor than a runner that gets k + 1 of the largest k * threads + 1
- * tasks, as one must, if these are the least of them (k = 0: the largest task). Sorts the costs. */
-static double bound_of(double *costs, int64_t tasks, int32_t threads, double total) {
-  double bound = total / threads;
+/* No assignment takes less than even shares, nor than a runner that gets k + 1 of the largest
+ * k * threads + 1 tasks, as one must, if these are the least of them (k = 0: the largest task). Costs
+ * are sorted, and then summed up: sums of whole numbers, so exact. */
+static double bound_of(double *costs, int64_t tasks, int32_t threads) {
   qsort(costs, (size_t)tasks, sizeof(*costs), by_cost);
+  for (int64_t i = 1; i < tasks; i++) costs[i] += costs[i - 1];
+  double bound = tasks > 0 ? costs[tasks - 1] / threads : 0;
   for (int64_t k = 0; k * threads < tasks; k++) {
-    double least = 0;
-    for (int64_t i = k * threads - k; i <= k * threads; i++) least += costs[i];
+    const int64_t last = k * threads, before = last - k - 1;
+    const double least = costs[last] - (before >= 0 ? costs[before] : 0);
     if (least > bound) bound = least;
   }
   return bound;
@@ -157,7 +159,7 @@ static int plan_for(const attn_params *params, int32_t threads, outcome *out) {
   out->threads = threads;
   out->tasks = tasks;
   out->makespan = makespan_of(costs, tasks, threads);
-  out->bound = bound_of(costs, tasks, threads, total);
+  out->bound = bound_of(costs, tasks, threads);
   out->speedup = out->makespan > 0 ? total / out->makespan : 1.0;
   free(costs);
   attn_plan_destroy(plan);

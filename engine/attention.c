@@ -86,8 +86,7 @@ void attn_plan_reset(attn_plan *plan) {
   const attn_schedule *s = &plan->schedule;
   for (int64_t i = 0; i < s->count; i++) {
     const attn_cut *c = attn_schedule_cut(s, i);
-    const int64_t rows = c->sequences * plan->problem.params.kv_heads * c->groups;
-    for (int64_t r = 0; r < rows && c->pieces > 1; r++) {
+    for (int64_t r = 0; r < c->rows && c->pieces > 1; r++) {
       atomic_init(&plan->pending[c->first_row + r], (int)c->pieces);
     }
   }

@@ -11,11 +11,6 @@ enum { TASKS_PER_RUNNER = 8, FINER = 2 };
 
 /* ---- making ---- */
 
-/* Lane groups of all heads. */
-static int64_t cut_rows(const attn_problem *problem, const attn_cut *c) {
-  return c->sequences * problem->params.kv_heads * c->groups;
-}
-
 /* Cuts each kv head of a sequence into about `wanted` tasks. */
 static void cut_sequence(const attn_problem *problem, const attn_sequence *q, double wanted,
                          attn_cut *c) {
@@ -55,22 +50,23 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   c->pieces = pieces;
 }
 
-/* Numbers the tasks of cuts, and what they share. */
+/* Numbers the tasks of all cuts, and what they share. */
 static void number(const attn_problem *problem, attn_schedule *s, attn_cut *cuts) {
-  for (attn_cut *c = cuts; c < cuts + s->count; c++) {
-    const int64_t rows = cut_rows(problem, c);
+  for (int64_t i = 0; i < s->count; i++) {
+    attn_cut *c = &cuts[i];
+    c->rows = c->sequences * problem->params.kv_heads * c->groups;
     c->first_task = s->tasks;
     c->first_row = s->rows;
     c->first_state = s->states;
-    s->tasks += c->pieces == 1 ? rows : rows * (c->pieces - 1);
+    s->tasks += c->rows * (c->pieces > 1 ? c->pieces - 1 : 1);
     if (c->pieces == 1) continue;
-    s->rows += rows;
-    s->states += rows * c->pieces * c->lanes_per_task;
+    s->rows += c->rows;
+    s->states += c->rows * c->pieces * c->lanes_per_task;
   }
-  s->last_tasks = s->tasks;
-  for (attn_cut *c = cuts; c < cuts + s->count; c++) {
-    c->last_task = s->tasks;
-    if (c->pieces > 1) s->tasks += cut_rows(problem, c);
+  s->tail = s->tasks;
+  for (int64_t i = 0; i < s->count; i++) {
+    cuts[i].first_in_tail = s->tasks;
+    if (cuts[i].pieces > 1) s->tasks += cuts[i].rows;
   }
 }
 
@@ -145,13 +141,13 @@ const attn_cut *attn_schedule_cut(const attn_schedule *s, int64_t i) {
   return s->cuts ? &s->cuts[i] : &s->alike;
 }
 
-/* The last cut whose tasks, or those of its last turn, begin at or before task i. */
+/* The last cut whose tasks, in the tail or before it, begin at or before task i. */
 static const attn_cut *cut_of(const attn_schedule *s, int64_t i) {
   int64_t low = 0, high = s->count;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
     const attn_cut *c = attn_schedule_cut(s, middle);
-    if ((i < s->last_tasks ? c->first_task : c->last_task) <= i) {
+    if ((i < s->tail ? c->first_task : c->first_in_tail) <= i) {
       low = middle;
     } else {
       high = middle;
@@ -175,62 +171,51 @@ static place place_of(const attn_cut *c, int64_t heads, int64_t together, int64_
   return (place){first + i % wide, c->groups - 1 - i / wide};
 }
 
-/* The last key that a group of lanes sees; negative: none. */
-static int64_t group_last_key(const attn_problem *problem, const attn_cut *c, int64_t group) {
-  const attn_sequence q = attn_problem_sequence(problem, c->sequence);
-  const int64_t lane = c->lanes - (c->groups - 1 - group) * c->lanes_per_task - 1;
-  return attn_last_key(lane / problem->group, q.diagonal, q.kv_len);
-}
-
-/* Groups a piece of keys apart have about as many keys of the piece that the diagonal cuts short. So they take turns,
- * those with most first: the i-th group, row by row of columns that each begin where a piece ends, from the last piece
- * down. Columns are of lanes / step groups, some of one more, the last one of what is left. (A group is a tile here, and
- * a piece has more keys.) */
-static int64_t diagonal_group(const attn_problem *problem, const attn_cut *c, int64_t i) {
-  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK, n = c->groups;
-  const int64_t lanes = keys * problem->group, step = c->lanes_per_task;
-  const int64_t columns = divide_up(n * step, lanes), all = lanes / step;
-  const int64_t left = n - (columns - 1) * lanes / step, short_rows = left < all ? left : all;
-  int64_t column, row;
-  if (i < short_rows * columns) {
-    row = i / columns;
-    column = i % columns;
-  } else if ((i -= short_rows) < all * (columns - 1)) { /* the last column has ended */
-    row = i / (columns - 1);
-    column = i % (columns - 1);
-  } else {
-    row = all;
-    column = divide_up((i - all * (columns - 1) + 1) * step, lanes % step) - 1;
+/* The i-th lane group in the tail. Groups a piece of keys apart have about as many keys of the piece that the diagonal
+ * cuts short. So they take turns, those with most first: row by row of columns that each begin where a piece ends, from
+ * the last piece down. (A group is a tile here, and a piece has more keys.) */
+static int64_t tail_group(const attn_problem *problem, const attn_cut *c, int64_t i) {
+  const int64_t n = c->groups;
+  if (n == 1) return 0;
+  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK,
+                kv_len = attn_problem_sequence(problem, c->sequence).kv_len;
+  const int64_t most = keys * problem->group / c->lanes_per_task; /* groups of a column */
+  const int64_t columns = divide_up(n, most), last_column = n - (columns - 1) * most;
+  int64_t row = i / columns, column = i % columns;
+  if (row >= last_column) { /* the others go on */
+    row = (i - last_column) / (columns - 1);
+    column = (i - last_column) % (columns - 1);
   }
-  /* What begins inside a piece comes behind all that begin where one ends. */
-  const int64_t end = group_last_key(problem, c, n - 1) + 1;
-  const int64_t inside = divide_up(end % keys * problem->group, step);
-  return n - 1 - (column * lanes / step + row + inside) % n;
+  /* The first groups end inside the last piece; they go on where the last column ends. */
+  const int64_t inside = divide_up(kv_len % keys * problem->group, c->lanes_per_task);
+  return n - 1 - (column * most + row + (inside < n ? inside : 0)) % n;
 }
 
-/* The piece of a lane group in some turn. The last one is the group's last, which the diagonal or the last key cuts short;
- * first come those behind it, which are empty. */
+/* The piece of a lane group in some turn. The last one is the group's last, which the diagonal or the last key cuts
+ * short; first come those behind it, which are empty. */
 static int64_t piece_of(const attn_problem *problem, const attn_cut *c, int64_t group,
                         int64_t turn) {
-  const int64_t key = group_last_key(problem, c, group);
+  const attn_sequence q = attn_problem_sequence(problem, c->sequence);
+  const int64_t lane = c->lanes - (c->groups - 1 - group) * c->lanes_per_task - 1;
+  const int64_t key = attn_last_key(lane / problem->group, q.diagonal, q.kv_len);
   const int64_t last = key / ATTN_KEY_CHUNK / c->piece_chunks - c->piece_begin;
   return c->piece_begin + (last < 0 ? turn : (last + 1 + turn) % c->pieces);
 }
 
 attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *problem, int64_t i) {
   const attn_cut *c = cut_of(s, i);
-  const int64_t heads = c->sequences * problem->params.kv_heads, rows = cut_rows(problem, c);
-  const bool last = i >= s->last_tasks;
-  attn_share share = {.cut = c};
-  i -= last ? c->last_task : c->first_task;
-  const int64_t turn = last ? c->pieces - 1 : i / rows;
+  const int64_t heads = c->sequences * problem->params.kv_heads;
+  attn_share share = {.cut = c, .piece = c->piece_begin};
   place at;
-  if (last) {
-    at = (place){i % heads, diagonal_group(problem, c, i / heads)};
+  if (i >= s->tail) {
+    i -= c->first_in_tail;
+    at = (place){i % heads, tail_group(problem, c, i / heads)};
+    share.piece = piece_of(problem, c, at.group, c->pieces - 1);
   } else {
-    at = place_of(c, heads, problem->params.num_threads, i % rows);
+    i -= c->first_task;
+    at = place_of(c, heads, problem->params.num_threads, i % c->rows);
+    if (c->pieces > 1) share.piece = piece_of(problem, c, at.group, i / c->rows);
   }
-  share.piece = c->pieces == 1 ? c->piece_begin : piece_of(problem, c, at.group, turn);
   const int64_t row = at.head * c->groups + at.group;
   share.n = c->sequence + at.head / problem->params.kv_heads;
   share.kv_head = at.head % problem->params.kv_heads;

@@ -382,15 +382,17 @@ expect 0 '^tile           4 rows x 8 lanes, vectors of 4' info
 
 # ---- attn plan ----
 
-# Whatever the machine, the schedule loads 1 ... 256 threads evenly: no more than 5 % above what is possible, with the
-# tiles of any instruction set.
+# The schedule loads 1 ... 256 threads evenly: no more than 5 % above what is possible, with the tiles of every
+# instruction set that is here.
 plan_ratios() {
   awk 'NR == 1 { next } { rows++; if ($5 > 1.05) bad = 1 } END { exit bad || rows != 9 }' "$work/out"
 }
+supported=$(run info | sed -n 's/^isa supported *//p')
+check 'there are instruction sets' [ -n "$supported" ]
 for shape in '--heads 8 --head-size 128 --len 2048' '--heads 4 --head-size 64 --len 8192' \
   '--heads 32 --head-size 128 --len 1 --kv-len 8192' \
   '--heads 32 --kv-heads 8 --head-size 128 --len 1 --kv-len 16384'; do
-  for isa in $(run info | sed -n 's/^isa supported *//p'); do
+  for isa in $supported; do
     # shellcheck disable=SC2086
     expect 0 '^threads' plan $shape --isa "$isa"
     check "plan $shape is even on $isa" plan_ratios
@@ -400,10 +402,12 @@ done
 decodes=1:16,1:307,1:598,1:890,1:1181,1:1473,1:1764,1:2056,1:2347,1:2638,1:2930,1:3221,1:3513,1:3804,1:4096
 for threads in 1 2 4 8 16 32 64 128 256; do
   for lens in "$decodes" "512:4096,$decodes"; do
-    # The chunk's tiles of 8 lanes are cut into too few tasks for more, 5.1 to 5.7 %.
-    [ $threads -le 64 ] || [ "$lens" = "$decodes" ] || continue
-    expect 0 '"ratio"' plan --heads 9 --kv-heads 3 --head-size 64 --lens "$lens" --threads $threads --json
-    check "plan $lens for $threads threads is even" below "$(number "$work/out" ratio)" 1.05
+    for isa in $supported; do
+      # With tiles of 8 lanes, the chunk is cut into too few tasks: 1.051 and 1.057.
+      case "$isa $threads $lens" in generic\ [12]??\ 512*) continue ;; esac
+      expect 0 '"ratio"' plan --heads 9 --kv-heads 3 --head-size 64 --lens "$lens" --threads $threads --isa "$isa" --json
+      check "plan $lens for $threads threads is even on $isa" below "$(number "$work/out" ratio)" 1.05
+    done
   done
 done
 # Five equal tasks for three threads, or four: one must take two.

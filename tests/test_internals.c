@@ -129,42 +129,78 @@ static void quotas(void) {
   CHECK_INT(attn_cgroup_threads("/nonexistent"), INT32_MAX);
 }
 
-/* Each group of lanes and each piece of its keys is one task, for every head. */
-static void cut_covered(const attn_schedule *s, const attn_problem *problem, const attn_cut *c) {
+/* Each group of lanes and each piece of its keys is one task, for every head; a task of the tail has the
+ * last keys that its group sees. */
+static void schedule_covered(const attn_schedule *s, const attn_problem *problem) {
   const int64_t kv_heads = problem->params.kv_heads;
-  const int64_t count = c->sequences * kv_heads * c->groups * c->pieces;
-  const int64_t whole = c->pieces == 1 ? count : count / c->pieces * (c->pieces - 1);
-  int *tasks = check_alloc((size_t)count * sizeof(*tasks));
-  memset(tasks, 0, (size_t)count * sizeof(*tasks));
-  for (int64_t i = 0; i < count; i++) {
-    const int64_t task = i < whole ? c->first_task + i : c->last_task + i - whole;
-    const attn_share share = attn_schedule_share(s, problem, task);
+  int *tasks = check_alloc((size_t)s->tasks * sizeof(*tasks));
+  int64_t first[5] = {0}; /* of each cut */
+  for (int64_t i = 0; i < s->count; i++) {
+    const attn_cut *c = attn_schedule_cut(s, i);
+    first[i + 1] = first[i] + c->sequences * kv_heads * c->groups * c->pieces;
+  }
+  CHECK_INT(s->tasks, first[s->count]);
+  memset(tasks, 0, (size_t)s->tasks * sizeof(*tasks));
+  for (int64_t i = 0; i < s->tasks; i++) {
+    const attn_share share = attn_schedule_share(s, problem, i);
+    const attn_cut *c = share.cut;
+    const int64_t cut = c - attn_schedule_cut(s, 0);
     const int64_t head = (share.n - c->sequence) * kv_heads + share.kv_head;
     const int64_t behind = c->lanes - share.lane - share.lanes;
     const int64_t group = behind / c->lanes_per_task, piece = share.piece - c->piece_begin;
-    CHECK(share.cut == c && behind % c->lanes_per_task == 0 && share.lane >= 0 && share.lanes > 0);
+    CHECK(behind % c->lanes_per_task == 0 && share.lane >= 0 && share.lanes > 0);
     const bool there = head >= 0 && head < c->sequences * kv_heads && group >= 0 &&
                        group < c->groups && piece >= 0 && piece < c->pieces;
     CHECK(there);
-    if (there) tasks[(head * c->groups + group) * c->pieces + piece]++;
+    if (there) tasks[first[cut] + (head * c->groups + group) * c->pieces + piece]++;
+    if (i < s->tail) continue;
+    const attn_sequence q = attn_problem_sequence(problem, share.n);
+    const int64_t lane = share.lane + share.lanes - 1;
+    const int64_t key = attn_last_key(lane / problem->group, q.diagonal, q.kv_len);
+    CHECK(c->pieces > 1 && (key < q.kv_begin || (share.chunk_begin * ATTN_KEY_CHUNK <= key &&
+                                                 key < share.chunk_end * ATTN_KEY_CHUNK)));
   }
-  for (int64_t i = 0; i < count; i++) CHECK_INT(tasks[i], 1);
+  for (int64_t i = 0; i < s->tasks; i++) CHECK_INT(tasks[i], 1);
   free(tasks);
+}
+
+/* Tasks of the tail go from many keys to few, but that small ones may come early. */
+static void tail_sorted(int64_t q_len, int64_t kv_len) {
+  attn_params p = ATTN_PARAMS_INIT;
+  p.batch = p.kv_heads = p.q_heads = 1;
+  p.q_len = q_len;
+  p.kv_len = kv_len;
+  p.head_size = p.value_size = 16;
+  attn_problem problem;
+  CHECK_OK(attn_problem_shape(&p, "lengths.", &problem));
+  problem.kernels = attn_kernels_find("generic", false);
+  problem.params.num_threads = 200;
+  attn_schedule s;
+  attn_schedule_make(&problem, NULL, &s);
+  check_context("the tail of %lld queries and %lld keys", (long long)q_len, (long long)kv_len);
+  CHECK(s.tail < s.tasks && s.alike.groups > 1);
+  const double most = attn_schedule_cost(&s, &problem, s.tail);
+  for (int64_t i = s.tail; i < s.tasks; i++) {
+    const double left = (double)(s.tasks - i) / (double)(s.tasks - s.tail);
+    CHECK(attn_schedule_cost(&s, &problem, i) <= most * (left + 0.25));
+  }
 }
 
 static void schedule(void) {
   enum { SEQUENCES = 4 };
-  static const int64_t kv_heads[] = {1, 2, 8, 30}, groups[] = {1, 2, 4, 7};
+  static const int64_t kv_heads[] = {1, 2, 8, 30}, groups[] = {1, 2, 3, 4, 6, 7};
   uint64_t draw = 0;
 #define BELOW(n) ((int64_t)sm_below(77, &draw, (uint64_t)(n)))
   int64_t in_both = 0; /* cut in groups of lanes and in pieces of keys */
-  for (int number = 0; number < (check_brief() ? 300 : 3000); number++) {
-    int32_t q_lens[SEQUENCES], kv_lens[SEQUENCES];
+  int known = 0;
+  while (attn_kernels_name(known)) known++;
+  for (int number = 0; number < (check_brief() ? 500 : 5000); number++) {
+    int32_t q_lens[SEQUENCES], kv_lens[SEQUENCES], kv_starts[SEQUENCES];
     attn_cut cuts[SEQUENCES];
     attn_params p = ATTN_PARAMS_INIT;
-    p.batch = 1 + BELOW(SEQUENCES);
+    p.batch = BELOW(SEQUENCES + 1);
     p.kv_heads = kv_heads[BELOW(4)];
-    p.q_heads = p.kv_heads * groups[BELOW(4)];
+    p.q_heads = p.kv_heads * groups[BELOW(6)];
     p.kv_len = 1 + BELOW(BELOW(2) ? 6000 : 600);
     p.q_len = BELOW(3) ? 1 + BELOW(p.kv_len) : p.kv_len;
     p.head_size = p.value_size = 16;
@@ -173,28 +209,32 @@ static void schedule(void) {
       for (int i = 0; i < SEQUENCES; i++) {
         q_lens[i] = (int32_t)BELOW(p.q_len + 1);
         kv_lens[i] = (int32_t)BELOW(p.kv_len + 1);
+        kv_starts[i] = (int32_t)BELOW(kv_lens[i] + 1);
       }
       p.lengths.q_lens = q_lens;
       p.lengths.kv_lens = kv_lens;
+      if (BELOW(2)) p.lengths.kv_starts = kv_starts;
     }
     attn_problem problem;
     CHECK_OK(attn_problem_shape(&p, "lengths.", &problem));
-    problem.kernels = attn_kernels_best(false);
+    /* Of the kernels the schedule looks at sizes alone: the machine need not have the set. */
+    problem.kernels = attn_kernels_find(attn_kernels_name((int)BELOW(known)), false);
     problem.params.num_threads = (int32_t)(1 + BELOW(BELOW(2) ? 8 : 256));
-    check_context("schedule %d: %lld x %lld on %lld heads, %lld queries, %lld keys, %d threads",
+    check_context("schedule %d: %lld x %lld on %lld heads, %lld queries, %lld keys, %s, %d threads",
                   number, (long long)p.batch, (long long)p.q_heads, (long long)p.kv_heads,
-                  (long long)p.q_len, (long long)p.kv_len, problem.params.num_threads);
+                  (long long)p.q_len, (long long)p.kv_len, problem.kernels->isa,
+                  problem.params.num_threads);
     attn_schedule s;
     attn_schedule_make(&problem, cuts, &s);
     for (int64_t i = 0; i < s.count; i++) {
       const attn_cut *c = attn_schedule_cut(&s, i);
       in_both += c->groups > 1 && c->pieces > 1;
-      cut_covered(&s, &problem, c);
     }
+    schedule_covered(&s, &problem);
   }
 #undef BELOW
   check_context("schedules");
-  CHECK(in_both > 20);
+  CHECK(in_both > 40);
 }
 
 int main(int argc, char **argv) {
@@ -205,5 +245,9 @@ int main(int argc, char **argv) {
   scratch();
   quotas();
   schedule();
+  tail_sorted(2048, 2048);
+  tail_sorted(1800, 1800);
+  tail_sorted(256, 8492);
+  tail_sorted(600, 8392);
   return check_done();
 }
