@@ -30,10 +30,13 @@ static const char plan_help[] =
     "  threads   that take the tasks in order, each the next one when it is free\n"
     "  tasks     into which the work is cut for so many threads\n"
     "  makespan  work of the busiest thread, in multiply-adds: when all are done\n"
-    "  bound     no assignment of these tasks takes less: even shares, the largest task, or tasks\n"
-    "            of which one thread must take several\n"
-    "  ratio     makespan / bound: 1 is best\n"
-    "  speed-up  all work / makespan: as many threads, always busy, would take as long\n";
+    "  bound     the least that any assignment of these tasks takes: the most of even shares, the\n"
+    "            largest task, and what a thread gets that must take two or more\n"
+    "  ratio     makespan / bound: how good the order is; 1 is best, even if threads have nothing "
+    "to do\n"
+    "  speed-up  all work / makespan: as many threads, always busy, would take as long\n"
+    "\n"
+    "Only multiply-adds are counted; decode mostly waits for memory, which threads share.\n";
 
 static const char info_help[] =
     "Shows what this build and this machine can do: instruction sets, and which is selected; the\n"

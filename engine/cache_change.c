@@ -276,8 +276,9 @@ static attn_status reserve(append *a) {
   if (needed <= free_now) return ATTN_OK;
   for (int64_t i = 0; i < batch; i++) unstage(c, listed(a, i), rows_of(a, i));
   c->num_free = free_before; /* what was pushed beyond is forgotten */
-  return attn_fail(ATTN_OUT_OF_MEMORY, "pages needed: %" PRId64 "; free: %" PRId64, needed,
-                   free_now);
+  return attn_fail(ATTN_OUT_OF_MEMORY,
+                   "the new rows need %" PRId64 " pages; free: %" PRId64 " of num_pages, %" PRId64,
+                   needed, free_now, c->num_pages);
 }
 
 static void take_pages(attn_cache *c, int64_t sequence, int64_t rows) {

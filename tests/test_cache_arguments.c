@@ -363,13 +363,16 @@ static void out_of_pages(void) {
   CHECK_OK(attn_cache_fork(cache, 0, 1));
   CHECK_OK(attn_cache_fork(cache, 0, 2));
   attn_cache_rows r = rows_of(3, NULL, 1); /* two copies, and the third writes where all are now */
-  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "pages needed: 2; free: 1");
+  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY,
+          "the new rows need 2 pages; free: 1 of num_pages, 3");
   for (int s = 0; s < 3; s++) CHECK_INT(attn_cache_length(cache, s), 6);
   r.batch = 2; /* one copy would do if the third were not there */
-  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY, "pages needed: 2; free: 1");
+  REFUSED(attn_cache_append(cache, &r), ATTN_OUT_OF_MEMORY,
+          "the new rows need 2 pages; free: 1 of num_pages, 3");
   CHECK_OK(attn_cache_truncate(cache, 2, 4));
   CHECK_OK(attn_cache_append(cache, &r));
-  REFUSED(feed(cache, 2, 1), ATTN_OUT_OF_MEMORY, "pages needed: 1; free: 0");
+  REFUSED(feed(cache, 2, 1), ATTN_OUT_OF_MEMORY,
+          "the new rows need 1 pages; free: 0 of num_pages, 3");
   CHECK_OK(attn_cache_reset(cache, 1));
   CHECK_OK(feed(cache, 2, 1));
   attn_cache_destroy(cache);
