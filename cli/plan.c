@@ -40,7 +40,7 @@ static int by_cost(const void *a, const void *b) {
 
 /* No assignment takes less than even shares, nor than a runner that gets k + 1 of the largest
  * k * threads + 1 tasks, as one must, if these are the least of them (k = 0: the largest task). Costs
- * are sorted, and then summed up: sums of whole numbers, so exact. */
+ * are sorted, and then summed up: sums of whole numbers, so exact to 2^53. */
 static double bound_of(double *costs, int64_t tasks, int32_t threads) {
   qsort(costs, (size_t)tasks, sizeof(*costs), by_cost);
   for (int64_t i = 1; i < tasks; i++) costs[i] += costs[i - 1];
@@ -160,6 +160,7 @@ static int plan_for(const attn_params *params, int32_t threads, outcome *out) {
   out->tasks = tasks;
   out->makespan = makespan_of(costs, tasks, threads);
   out->bound = bound_of(costs, tasks, threads);
+  if (out->bound > out->makespan) out->bound = out->makespan; /* rounding */
   out->speedup = out->makespan > 0 ? total / out->makespan : 1.0;
   free(costs);
   attn_plan_destroy(plan);

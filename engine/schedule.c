@@ -11,6 +11,16 @@ enum { TASKS_PER_RUNNER = 8, FINER = 2 };
 
 /* ---- making ---- */
 
+/* Whether the last pieces of groups should come behind all others: if they are a good deal smaller. Not in a ragged batch,
+ * where they may still be larger than all there is of a shorter sequence. */
+static bool last_pieces_apart(const attn_problem *problem, const attn_sequence *q,
+                              const attn_cut *c) {
+  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK, left = q->kv_len % keys;
+  if (problem->ragged) return false;
+  if (c->groups == 1) return left > 0 && 4 * left <= 3 * keys;
+  return problem->params.causal && q->q_len >= 2 * keys && q->q_len <= q->kv_len;
+}
+
 /* Cuts each kv head of a sequence into about `wanted` tasks. */
 static void cut_sequence(const attn_problem *problem, const attn_sequence *q, double wanted,
                          attn_cut *c) {
@@ -18,6 +28,7 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   c->lanes = q->q_len * problem->group;
   c->chunks = divide_up(q->kv_len, ATTN_KEY_CHUNK);
   c->pieces = 1;
+  c->last_apart = false;
   c->piece_begin = 0;
   c->piece_chunks = c->chunks;
   c->groups = 0;
@@ -48,26 +59,19 @@ static void cut_sequence(const attn_problem *problem, const attn_sequence *q, do
   c->piece_chunks = piece;
   c->piece_begin = first;
   c->pieces = pieces;
+  c->last_apart = last_pieces_apart(problem, q, c);
 }
 
-/* Numbers the tasks of all cuts, and what they share. */
-static void number(const attn_problem *problem, attn_schedule *s, attn_cut *cuts) {
-  for (int64_t i = 0; i < s->count; i++) {
-    attn_cut *c = &cuts[i];
-    c->rows = c->sequences * problem->params.kv_heads * c->groups;
-    c->first_task = s->tasks;
-    c->first_row = s->rows;
-    c->first_state = s->states;
-    s->tasks += c->rows * (c->pieces > 1 ? c->pieces - 1 : 1);
-    if (c->pieces == 1) continue;
-    s->rows += c->rows;
-    s->states += c->rows * c->pieces * c->lanes_per_task;
-  }
-  s->tail = s->tasks;
-  for (int64_t i = 0; i < s->count; i++) {
-    cuts[i].first_in_tail = s->tasks;
-    if (cuts[i].pieces > 1) s->tasks += cuts[i].rows;
-  }
+/* Numbers the tasks of a cut, and what they share, behind those before it. */
+static void number(const attn_problem *problem, attn_schedule *s, attn_cut *c) {
+  c->rows = c->sequences * problem->params.kv_heads * c->groups;
+  c->first_task = s->tasks;
+  c->first_row = s->rows;
+  c->first_state = s->states;
+  s->tasks += c->rows * c->pieces;
+  if (c->pieces == 1) return;
+  s->rows += c->rows;
+  s->states += c->rows * c->pieces * c->lanes_per_task;
 }
 
 /* Whether a comes before b: a total order, so that there is one schedule. */
@@ -111,7 +115,7 @@ static void make_ragged(const attn_problem *problem, double wanted, attn_schedul
     s->count++;
   }
   sort_cuts(s->cuts, s->count);
-  number(problem, s, s->cuts);
+  for (int64_t i = 0; i < s->count; i++) number(problem, s, &s->cuts[i]);
 }
 
 int64_t attn_schedule_room(const attn_problem *problem) {
@@ -141,13 +145,12 @@ const attn_cut *attn_schedule_cut(const attn_schedule *s, int64_t i) {
   return s->cuts ? &s->cuts[i] : &s->alike;
 }
 
-/* The last cut whose tasks, in the tail or before it, begin at or before task i. */
+/* The last cut that begins at or before task i. */
 static const attn_cut *cut_of(const attn_schedule *s, int64_t i) {
   int64_t low = 0, high = s->count;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
-    const attn_cut *c = attn_schedule_cut(s, middle);
-    if ((i < s->tail ? c->first_task : c->first_in_tail) <= i) {
+    if (attn_schedule_cut(s, middle)->first_task <= i) {
       low = middle;
     } else {
       high = middle;
@@ -171,10 +174,10 @@ static place place_of(const attn_cut *c, int64_t heads, int64_t together, int64_
   return (place){first + i % wide, c->groups - 1 - i / wide};
 }
 
-/* The i-th lane group in the tail. Groups a piece of keys apart have about as many keys of the piece that the diagonal
+/* The i-th lane group among last pieces. Groups a piece of keys apart have about as many keys of the piece that the diagonal
  * cuts short. So they take turns, those with most first: row by row of columns that each begin where a piece ends, from
  * the last piece down. (A group is a tile here, and a piece has more keys.) */
-static int64_t tail_group(const attn_problem *problem, const attn_cut *c, int64_t i) {
+static int64_t last_group(const attn_problem *problem, const attn_cut *c, int64_t i) {
   const int64_t n = c->groups;
   if (n == 1) return 0;
   const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK,
@@ -206,16 +209,16 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   const attn_cut *c = cut_of(s, i);
   const int64_t heads = c->sequences * problem->params.kv_heads;
   attn_share share = {.cut = c, .piece = c->piece_begin};
-  place at;
-  if (i >= s->tail) {
-    i -= c->first_in_tail;
-    at = (place){i % heads, tail_group(problem, c, i / heads)};
-    share.piece = piece_of(problem, c, at.group, c->pieces - 1);
-  } else {
-    i -= c->first_task;
-    at = place_of(c, heads, problem->params.num_threads, i % c->rows);
-    if (c->pieces > 1) share.piece = piece_of(problem, c, at.group, i / c->rows);
+  i -= c->first_task;
+  /* Groups take turns, or their pieces come one after the other. */
+  const bool turns = c->last_apart || c->groups == 1;
+  const int64_t row_at = turns ? i % c->rows : i / c->pieces;
+  const int64_t turn = turns ? i / c->rows : i % c->pieces;
+  place at = place_of(c, heads, problem->params.num_threads, row_at);
+  if (c->last_apart && turn == c->pieces - 1) {
+    at = (place){row_at % heads, last_group(problem, c, row_at / heads)};
   }
+  if (c->pieces > 1) share.piece = piece_of(problem, c, at.group, turn);
   const int64_t row = at.head * c->groups + at.group;
   share.n = c->sequence + at.head / problem->params.kv_heads;
   share.kv_head = at.head % problem->params.kv_heads;

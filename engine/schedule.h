@@ -21,10 +21,10 @@ typedef struct attn_cut {
   int64_t piece_chunks;   /* a power of two, or everything */
   int64_t piece_begin;    /* pieces before it have no keys */
   int64_t pieces;
-  int64_t chunks;        /* in a sequence's keys, from key 0 */
-  int64_t rows;          /* lane groups of all heads */
-  int64_t first_task;    /* of those before the tail */
-  int64_t first_in_tail; /* of those in it, if there are several pieces */
+  int64_t chunks;  /* in a sequence's keys, from key 0 */
+  bool last_apart; /* the last pieces of all groups come behind all others */
+  int64_t rows;    /* lane groups of all heads */
+  int64_t first_task;
   int64_t first_row;   /* rows, of the tasks whose states are combined, before those of this cut */
   int64_t first_state; /* states before those of this cut, in lanes */
   double cost;         /* of a task */
@@ -35,7 +35,6 @@ typedef struct attn_schedule {
   attn_cut *cuts; /* NULL, or one for every sequence with rows, costliest tasks first */
   int64_t count;  /* of cuts */
   int64_t tasks, rows, states;
-  int64_t tail; /* the first task of it */
 } attn_schedule;
 
 /* One task's share. */
@@ -60,8 +59,8 @@ const attn_cut *attn_schedule_cut(const attn_schedule *schedule, int64_t i);
 
 /* Task i. As many heads as there are runners are in work at a time, so that the keys of a head are still
  * in some cache for the next group of its queries; of these, later groups, which see more keys, come
- * first. Pieces of a group take turns; the one that the diagonal or the last key cuts short comes in the
- * tail, behind what is whole of all cuts, so that what ends last is small. */
+ * first. Where the diagonal or the last key cuts last pieces short, these come behind all others, so that
+ * what ends last is small. */
 attn_share attn_schedule_share(const attn_schedule *schedule, const attn_problem *problem,
                                int64_t i);
 
