@@ -11,14 +11,15 @@ enum { TASKS_PER_RUNNER = 8, FINER = 2 };
 
 /* ---- making ---- */
 
-/* Whether the last pieces of groups should come behind all others: if they are a good deal smaller. Not in a ragged batch,
- * where they may still be larger than all there is of a shorter sequence. */
+/* Whether the last pieces of all groups come behind all others: if there is but one group, and where the diagonal makes
+ * them a good deal smaller. Not in a ragged batch, where they may still be larger than all there is of a shorter
+ * sequence. */
 static bool last_pieces_apart(const attn_problem *problem, const attn_sequence *q,
                               const attn_cut *c) {
-  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK, left = q->kv_len % keys;
-  if (problem->ragged) return false;
-  if (c->groups == 1) return left > 0 && 4 * left <= 3 * keys;
-  return problem->params.causal && q->q_len >= 2 * keys && q->q_len <= q->kv_len;
+  if (c->groups == 1) return true;
+  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK;
+  return !problem->ragged && problem->params.causal && q->q_len >= 2 * keys &&
+         q->q_len <= q->kv_len;
 }
 
 /* Cuts each kv head of a sequence into about `wanted` tasks. */
@@ -180,8 +181,8 @@ static place place_of(const attn_cut *c, int64_t heads, int64_t together, int64_
 static int64_t last_group(const attn_problem *problem, const attn_cut *c, int64_t i) {
   const int64_t n = c->groups;
   if (n == 1) return 0;
-  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK,
-                kv_len = attn_problem_sequence(problem, c->sequence).kv_len;
+  const int64_t keys = c->piece_chunks * ATTN_KEY_CHUNK;
+  const int64_t kv_len = attn_problem_sequence(problem, c->sequence).kv_len;
   const int64_t most = keys * problem->group / c->lanes_per_task; /* groups of a column */
   const int64_t columns = divide_up(n, most), last_column = n - (columns - 1) * most;
   int64_t row = i / columns, column = i % columns;
@@ -194,13 +195,13 @@ static int64_t last_group(const attn_problem *problem, const attn_cut *c, int64_
   return n - 1 - (column * most + row + (inside < n ? inside : 0)) % n;
 }
 
-/* The piece of a lane group in some turn. The last one is the group's last, which the diagonal or the last key cuts
- * short; first come those behind it, which are empty. */
-static int64_t piece_of(const attn_problem *problem, const attn_cut *c, int64_t group,
-                        int64_t turn) {
-  const attn_sequence q = attn_problem_sequence(problem, c->sequence);
-  const int64_t lane = c->lanes - (c->groups - 1 - group) * c->lanes_per_task - 1;
-  const int64_t key = attn_last_key(lane / problem->group, q.diagonal, q.kv_len);
+/* The piece of a share's lane group in some turn. The last one is the group's last, which the diagonal or the last key
+ * cuts short; first come those behind it, which are empty. */
+static int64_t piece_of(const attn_problem *problem, const attn_share *share, int64_t turn) {
+  const attn_cut *c = share->cut;
+  const attn_sequence q = attn_problem_sequence(problem, share->n);
+  const int64_t row = (share->lane + share->lanes - 1) / problem->group;
+  const int64_t key = attn_last_key(row, q.diagonal, q.kv_len);
   const int64_t last = key / ATTN_KEY_CHUNK / c->piece_chunks - c->piece_begin;
   return c->piece_begin + (last < 0 ? turn : (last + 1 + turn) % c->pieces);
 }
@@ -208,17 +209,15 @@ static int64_t piece_of(const attn_problem *problem, const attn_cut *c, int64_t 
 attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *problem, int64_t i) {
   const attn_cut *c = cut_of(s, i);
   const int64_t heads = c->sequences * problem->params.kv_heads;
-  attn_share share = {.cut = c, .piece = c->piece_begin};
+  attn_share share = {.cut = c};
   i -= c->first_task;
   /* Groups take turns, or their pieces come one after the other. */
-  const bool turns = c->last_apart || c->groups == 1;
-  const int64_t row_at = turns ? i % c->rows : i / c->pieces;
-  const int64_t turn = turns ? i / c->rows : i % c->pieces;
+  const int64_t row_at = c->last_apart ? i % c->rows : i / c->pieces;
+  const int64_t turn = c->last_apart ? i / c->rows : i % c->pieces;
   place at = place_of(c, heads, problem->params.num_threads, row_at);
   if (c->last_apart && turn == c->pieces - 1) {
     at = (place){row_at % heads, last_group(problem, c, row_at / heads)};
   }
-  if (c->pieces > 1) share.piece = piece_of(problem, c, at.group, turn);
   const int64_t row = at.head * c->groups + at.group;
   share.n = c->sequence + at.head / problem->params.kv_heads;
   share.kv_head = at.head % problem->params.kv_heads;
@@ -226,6 +225,7 @@ attn_share attn_schedule_share(const attn_schedule *s, const attn_problem *probl
   const int64_t end = c->lanes - (c->groups - 1 - at.group) * c->lanes_per_task;
   share.lane = end > c->lanes_per_task ? end - c->lanes_per_task : 0;
   share.lanes = end - share.lane;
+  share.piece = c->pieces > 1 ? piece_of(problem, &share, turn) : c->piece_begin;
   share.chunk_begin = share.piece * c->piece_chunks;
   share.chunk_end = share.chunk_begin + c->piece_chunks;
   if (share.chunk_end > c->chunks) share.chunk_end = c->chunks;

@@ -29,6 +29,11 @@ V_INLINE int64_t block_end(const row_work *w, int64_t r, int64_t key) {
   return clamp(w->end[r] - key, 0, ATTN_KEY_BLOCK);
 }
 
+/* Where what is there of that block begins. */
+V_INLINE int64_t block_start(const key_block *span, int64_t key) {
+  return clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
+}
+
 /* Which of V_LANES keys from `key` on are in [begin, end). */
 V_INLINE v_mask keys_seen(int64_t key, int64_t begin, int64_t end) {
   const v_mask low = v_ge_i(v_iota_i(), v_set1_i((int32_t)(begin - key)));
@@ -116,7 +121,7 @@ static void rows_maxima(row_work *w, const key_block *span, int64_t blocks, floa
   float *max = form_max(state);
   const v_f32 scale = v_set1(w->form.weight_scale);
   for (int64_t i = 0; i < blocks; i++) {
-    const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
+    const int64_t key = i * ATTN_KEY_BLOCK, begin = block_start(span, key);
     for (int64_t r = 0; r < w->rows; r++) {
       w->max[i][r] = row_max(w->scores + r * SCORES_ROW + key, begin, block_end(w, r, key));
     }
@@ -139,7 +144,7 @@ static void rows_weights(row_work *w, const key_block *span, int64_t blocks, int
                          float *state) {
   float *sum = form_sum(&w->form, state);
   for (int64_t i = 0; i < blocks; i++) {
-    const int64_t key = i * ATTN_KEY_BLOCK, begin = clamp(span->begin - key, 0, ATTN_KEY_BLOCK);
+    const int64_t key = i * ATTN_KEY_BLOCK, begin = block_start(span, key);
     for (int64_t r = 0; r < w->rows; r++) {
       float *s = w->scores + r * SCORES_ROW + key;
       if (lines > 0) streams_prefetch_now(&w->ahead, lines);
